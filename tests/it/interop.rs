@@ -146,6 +146,13 @@ fn arrays_of_ndarray_keep_their_elements() {
     assert_eq!(ndarray::arr0(2.5f64).to_tensor().item::<f64>(), 2.5);
     assert_eq!(torch::tensor(2.5).to_ndarray::<f32>().ndim(), 0);
     assert!(torch::eye(2).to(Device::Meta).try_to_ndarray::<f32>().is_err());
+    // few elements that stand for more than there is memory, both ways
+    let one = ndarray::arr0(2.5f64);
+    let many = one.broadcast((1 << 20, 1 << 24)).unwrap();
+    assert_eq!(many.try_to_tensor().unwrap_err().kind(), torch::ErrorKind::OutOfMemory);
+    let many = torch::tensor(2.5).expand([1 << 20, 1 << 24]);
+    assert_eq!(many.try_to_ndarray::<f64>().unwrap_err().kind(), torch::ErrorKind::OutOfMemory);
+    assert!(many.try_to_image().is_err());
 }
 
 #[test]

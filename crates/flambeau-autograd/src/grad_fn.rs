@@ -122,6 +122,24 @@ pub trait TensorAutogradExt {
         &self,
         f: impl Fn(&Tensor) + Send + Sync + 'static,
     ) -> Result<RemovableHandle>;
+    /// [`register_post_accumulate_grad_hook`](TensorAutogradExt::register_post_accumulate_grad_hook) of a hook that may fail: its error
+    /// is that of the backward pass.
+    ///
+    /// ```
+    /// use torch::prelude::*;
+    /// use torch::{Error, options::BackwardOptions};
+    /// let x = torch::tensor(2.0).requires_grad_(true).clone();
+    /// x.register_fallible_post_accumulate_grad_hook(|_| Err(Error::runtime("no place for it")))?;
+    /// assert_eq!((&x * &x).try_backward(BackwardOptions::new()).unwrap_err().message(), "no place for it");
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The tensor does not require a gradient, or is not a leaf.
+    fn register_fallible_post_accumulate_grad_hook(
+        &self,
+        f: impl Fn(&Tensor) -> Result<()> + Send + Sync + 'static,
+    ) -> Result<RemovableHandle>;
     /// The tangent of a dual tensor.
     fn tangent(&self) -> Option<Tensor>;
 }
@@ -144,6 +162,15 @@ impl TensorAutogradExt for Tensor {
     fn register_post_accumulate_grad_hook(
         &self,
         f: impl Fn(&Tensor) + Send + Sync + 'static,
+    ) -> Result<RemovableHandle> {
+        self.register_fallible_post_accumulate_grad_hook(move |t| {
+            f(t);
+            Ok(())
+        })
+    }
+    fn register_fallible_post_accumulate_grad_hook(
+        &self,
+        f: impl Fn(&Tensor) -> Result<()> + Send + Sync + 'static,
     ) -> Result<RemovableHandle> {
         if !state::requires_grad(self) {
             return Err(Error::autograd("cannot register a hook on a tensor that doesn't require gradient"));

@@ -63,7 +63,9 @@ pub mod generated;
 pub mod ops;
 
 pub use api::convert::{IntRange, IntoDims, IntoFloats, IntoTensorOptions, TensorOptions};
-pub use api::ergonomic::{Bound, Operand, TensorItem, TensorList, TensorOrList};
+pub use api::ergonomic::{
+    Bound, Operand, OptionalTensorItem, OptionalTensorList, TensorItem, TensorList, TensorOrList,
+};
 pub use api::grad::BackwardOptions;
 pub use api::indexing::{Ellipsis, Index, IntoIndex, NewAxis, Slice};
 pub use api::typed_storage::TypedStorage;

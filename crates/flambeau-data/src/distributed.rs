@@ -75,7 +75,7 @@ impl DistributedSamplerOptions {
 /// Behind an `Arc` it is still a sampler, so a program can keep it and [`set_epoch`](DistributedSampler::set_epoch).
 ///
 /// ```
-/// use torch::utils::data::{DistributedSamplerOptions, Sampler};
+/// use torch::utils::data::DistributedSamplerOptions;
 ///
 /// let part = |rank| DistributedSamplerOptions::new(5, 2, rank).shuffle(false).build().iter().collect::<Vec<_>>();
 /// assert_eq!(part(0), [0, 2, 4]);
@@ -128,6 +128,7 @@ impl DistributedSampler {
         Ok(part)
     }
 }
+crate::sampler::iterated! { [] DistributedSampler, usize; }
 impl Sampler for DistributedSampler {
     type Index = usize;
     fn indices(&self) -> Indices<'_, usize> {

@@ -25,13 +25,9 @@ pub trait Sampler: Send + Sync {
     fn indices(&self) -> Indices<'_, Self::Index>;
     /// How many indices a pass gives, if that is known.
     fn length(&self) -> Option<usize>;
-    /// The indices of one pass; panics where drawing them fails.
-    fn iter(&self) -> SamplerIter<'_, Self::Index> {
-        SamplerIter(self.indices())
-    }
 }
 
-/// See [`Sampler::iter`].
+/// The indices of one pass of a sampler, of those that have an `iter`; panics where drawing them fails.
 pub struct SamplerIter<'a, I>(Indices<'a, I>);
 impl<I> Iterator for SamplerIter<'_, I> {
     type Item = I;
@@ -56,10 +52,37 @@ macro_rules! delegate {
 }
 delegate!(Arc<S>, Box<S>);
 
+/// `iter` of samplers. It is no method of the trait: vectors are samplers too, and wherever the trait is in scope `vector.iter()` would be
+/// the sampler's, of copies.
+macro_rules! iterated {
+    ($([$($generic:tt)*] $sampler:ty, $index:ty;)*) => {$(
+        impl<$($generic)*> $sampler {
+            /// The indices of one pass; panics where drawing them fails.
+            pub fn iter(&self) -> $crate::sampler::SamplerIter<'_, $index> {
+                $crate::sampler::SamplerIter::of(self)
+            }
+        }
+    )*};
+}
+pub(crate) use iterated;
+iterated! {
+    [] SequentialSampler, usize;
+    [] RandomSampler, usize;
+    [] SubsetRandomSampler, usize;
+    [] WeightedRandomSampler, usize;
+    [S: Sampler<Index = usize>] BatchSampler<S>, Vec<usize>;
+    [I] dyn Sampler<Index = I> + '_, I;
+}
+impl<'a, I> SamplerIter<'a, I> {
+    pub(crate) fn of(s: &'a (impl Sampler<Index = I> + ?Sized)) -> Self {
+        SamplerIter(s.indices())
+    }
+}
+
 impl<I: Clone + Send + Sync> Sampler for Vec<I> {
     type Index = I;
     fn indices(&self) -> Indices<'_, I> {
-        Box::new(<[I]>::iter(self).cloned().map(Ok))
+        Box::new(self.iter().cloned().map(Ok))
     }
     fn length(&self) -> Option<usize> {
         Some(self.len())
@@ -191,7 +214,7 @@ impl RandomSamplerOptions {
 /// Random indices, with or without replacement.
 ///
 /// ```
-/// use torch::utils::data::{RandomSampler, Sampler};
+/// use torch::utils::data::RandomSampler;
 ///
 /// torch::manual_seed(0);
 /// assert_eq!(RandomSampler::new(5).iter().collect::<Vec<_>>(), [1, 3, 4, 2, 0]);

@@ -3,6 +3,7 @@
 use crate::ToTensor;
 use flambeau_core::api::ergonomic::expect;
 use flambeau_core::internal::RawTensor as _;
+use flambeau_core::tensor::geometry;
 use flambeau_core::{DType, Element, Error, Result, Tensor, bail, ensure, ops};
 use image::{DynamicImage, ImageBuffer, Luma, LumaA, Pixel, Rgb, Rgba};
 
@@ -15,7 +16,7 @@ pub fn try_pil_to_tensor(image: &DynamicImage) -> Result<Tensor> {
     // an image without places has its channels too
     let sizes = [image.height().into(), image.width().into(), image.color().channel_count().into()];
     fn channels_first<T: Element>(all: &[T], sizes: &[i64; 3]) -> Result<Tensor> {
-        let t = Tensor::from_vec_raw(all.to_vec(), sizes)?;
+        let t = Tensor::from_vec_raw(geometry::listed(all.iter().copied())?, sizes)?;
         ops::contiguous(&ops::permute(&t, &[2, 0, 1])?, flambeau_core::MemoryFormat::Contiguous)
     }
     match image {

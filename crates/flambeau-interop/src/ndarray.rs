@@ -3,6 +3,7 @@
 use crate::ToTensor;
 use flambeau_core::api::ergonomic::expect;
 use flambeau_core::internal::RawTensor as _;
+use flambeau_core::tensor::geometry;
 use flambeau_core::{Element, Error, Result, Tensor};
 use ndarray::{ArrayBase, ArrayD, Data, Dimension, IxDyn};
 
@@ -17,9 +18,10 @@ use ndarray::{ArrayBase, ArrayD, Data, Dimension, IxDyn};
 impl<T: Element, S: Data<Elem = T>, D: Dimension> ToTensor for ArrayBase<S, D> {
     fn try_to_tensor(&self) -> Result<Tensor> {
         let sizes: Vec<i64> = self.shape().iter().map(|n| *n as i64).collect();
+        // a view that repeats few elements may stand for more than there is memory
         let elements = match self.as_slice() {
-            Some(s) => s.to_vec(),
-            None => self.iter().copied().collect(),
+            Some(s) => geometry::listed(s.iter().copied())?,
+            None => geometry::listed(self.iter().copied())?,
         };
         Tensor::from_vec_raw(elements, &sizes)
     }

@@ -55,6 +55,7 @@ pub use flambeau_core::api::normal::{NormalArgument, normal, normal_sized, try_n
 pub use flambeau_core::api::short::{
     broadcast_shapes, finfo, get_rng_state, iinfo, promote_types, set_default_dtype, set_rng_state,
 };
+pub use flambeau_core::api::split::split;
 pub use flambeau_core::functions::*;
 pub use flambeau_core::generated::ops::normal_float_float as try_normal_sized;
 pub use flambeau_core::generated::special;

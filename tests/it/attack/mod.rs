@@ -4,6 +4,7 @@
 mod captures;
 mod huge;
 mod names;
+mod newer;
 mod parts;
 mod tools;
 mod within;

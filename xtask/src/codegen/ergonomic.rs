@@ -263,6 +263,10 @@ fn positional_param(row: &Row, a: &Arg, n: &str) -> (String, String) {
         (Base::Tensor, Some(_), false) if !bare.opt_elem => {
             ("impl TensorList".into(), format!("&{n}.tensor_list()"))
         }
+        // `[&i, &j]` as well as `[Some(i), None]`
+        (Base::Tensor, Some(_), false) => {
+            ("impl OptionalTensorList".into(), format!("&{n}.optional_tensor_list()"))
+        }
         _ => (param_ty(bare), some(n.to_string())),
     }
 }

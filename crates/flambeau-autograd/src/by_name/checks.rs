@@ -213,9 +213,9 @@ fn post_accumulate(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
     let s = Slots::new("register_post_accumulate_grad_hook", &["self", "hook"], args, kwargs)?;
     let f = function(s.must(1)?)?.clone();
     let t = s.tensor()?;
-    // what the hook says goes nowhere: the engine has no place for it
-    let handle =
-        t.register_post_accumulate_grad_hook(move |t| drop(f.call(&[Value::Tensor(t.clone())], &[])))?;
+    let handle = t.register_fallible_post_accumulate_grad_hook(move |t| {
+        f.call(&[Value::Tensor(t.clone())], &[]).map(drop)
+    })?;
     Ok(vec![Value::Object(ObjectRef::new(Handle(Mutex::new(Some(handle)))))])
 }
 

@@ -71,6 +71,71 @@ impl<T: TensorList + ?Sized> TensorList for &T {
     }
 }
 
+/// Several tensors of which some may be left out: what indexing by lists takes. `[&i, &j]`, `[Some(i), None]`, vectors of these.
+///
+/// ```
+/// let (rows, columns) = (torch::tensor([0, 1, 1]), torch::tensor([2, 0, 0]));
+/// let counts = torch::zeros([2, 3]);
+/// counts.index_put_([&rows, &columns], &torch::ones(3), true);
+/// assert_eq!(counts.to_vec::<f32>(), [0.0, 0.0, 1.0, 2.0, 0.0, 0.0]);
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no list of tensors",
+    label = "several tensors are wanted here",
+    note = "write `[&i, &j]`, or `[Some(&i), None]` where one is left out"
+)]
+pub trait OptionalTensorList {
+    /// The tensors, as one slice.
+    fn optional_tensor_list(&self) -> Cow<'_, [Option<Tensor>]>;
+}
+/// What an [`OptionalTensorList`] is made of: tensors, references to them, and options of these.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no tensor",
+    label = "tensors are wanted here",
+    note = "a list of tensors: `[&i, &j]`, or `[Some(&i), None]` where one is left out"
+)]
+pub trait OptionalTensorItem: Sized {
+    /// The tensor.
+    fn item_optional(&self) -> Option<Tensor>;
+    /// A slice of them as a slice of optional tensors.
+    fn slice_of_optional(items: &[Self]) -> Cow<'_, [Option<Tensor>]> {
+        items.iter().map(Self::item_optional).collect()
+    }
+}
+impl<T: TensorItem> OptionalTensorItem for T {
+    fn item_optional(&self) -> Option<Tensor> {
+        Some(self.item_tensor().clone())
+    }
+}
+impl OptionalTensorItem for Option<Tensor> {
+    fn item_optional(&self) -> Option<Tensor> {
+        self.clone()
+    }
+    fn slice_of_optional(items: &[Option<Tensor>]) -> Cow<'_, [Option<Tensor>]> {
+        Cow::Borrowed(items)
+    }
+}
+impl OptionalTensorItem for Option<&Tensor> {
+    fn item_optional(&self) -> Option<Tensor> {
+        self.cloned()
+    }
+}
+macro_rules! optional_lists {
+    ($([$($generics:tt)*] $t:ty;)*) => {
+        $(impl<T: OptionalTensorItem, $($generics)*> OptionalTensorList for $t {
+            fn optional_tensor_list(&self) -> Cow<'_, [Option<Tensor>]> {
+                T::slice_of_optional(self)
+            }
+        })*
+    };
+}
+optional_lists! { [] [T]; [const N: usize] [T; N]; [] Vec<T>; }
+impl<T: OptionalTensorList + ?Sized> OptionalTensorList for &T {
+    fn optional_tensor_list(&self) -> Cow<'_, [Option<Tensor>]> {
+        (**self).optional_tensor_list()
+    }
+}
+
 /// One tensor, or several as in a [`TensorList`]: what `torch.autograd.grad` takes.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is neither a tensor nor a list of tensors",

@@ -17,4 +17,5 @@ pub mod regeometry;
 #[cfg(feature = "serde")]
 mod serde;
 pub mod short;
+pub mod split;
 pub mod typed_storage;

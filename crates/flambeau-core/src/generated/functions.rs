@@ -8144,19 +8144,18 @@ pub fn index_fill_tensor(input: &Tensor, dim: i64, index: &Tensor, value: &Tenso
 /// - Errors: an index out of range. index tensors that do not broadcast. values of another dtype.
 ///
 /// ```text
-/// let at = [Some(torch::tensor([0, 2]))];
-/// let x = torch::index_put(&torch::zeros(3), &at, &torch::tensor([5.0, 6.0]), false);
+/// let x = torch::index_put(&torch::zeros(3), [&torch::tensor([0, 2])], &torch::tensor([5.0, 6.0]), false);
 /// assert_eq!(x.to_vec::<f32>(), [5.0, 0.0, 6.0]);
 /// ```
 #[doc(alias = "torch.index_put")]
 #[track_caller]
 pub fn index_put(
     input: &Tensor,
-    indices: &[Option<Tensor>],
+    indices: impl OptionalTensorList,
     values: &Tensor,
     accumulate: bool, /* Python's default: false */
 ) -> Tensor {
-    expect(ops::index_put(input, indices, values, accumulate))
+    expect(ops::index_put(input, &indices.optional_tensor_list(), values, accumulate))
 }
 
 /// Sets, or adds to, the elements at index tensors.
@@ -8169,11 +8168,11 @@ pub fn index_put(
 #[track_caller]
 pub fn index_put_with(
     input: &Tensor,
-    indices: &[Option<Tensor>],
+    indices: impl OptionalTensorList,
     values: &Tensor,
     o: IndexPutOptions,
 ) -> Tensor {
-    expect(ops::index_put(input, indices, values, o.accumulate))
+    expect(ops::index_put(input, &indices.optional_tensor_list(), values, o.accumulate))
 }
 
 /// Joins the slices of a dimension at `index` with those of `source`: `prod`, `mean`, `amax` or `amin`.
@@ -14152,21 +14151,6 @@ pub fn sort_with(input: &Tensor, o: SortOptions) -> SortResult {
     expect(ops::sort(input, o.dim, o.descending)).into()
 }
 
-/// Chunks of `split_size` along a dimension.
-///
-/// - Shapes: parts of `split_size` along `dim`, the last one possibly smaller.
-/// - Dtypes: all; the result has the input's dtype.
-/// - Errors: a dimension out of range. a negative `split_size`, or 0. an input without dimensions.
-///
-/// ```text
-/// assert_eq!(torch::split(&torch::arange(3), 2, 0)[1].to_vec::<i64>(), [2]);
-/// ```
-#[doc(alias = "torch.split")]
-#[track_caller]
-pub fn split(input: &Tensor, split_size: i64, dim: i64 /* Python's default: 0 */) -> Vec<Tensor> {
-    expect(ops::split(input, split_size, dim))
-}
-
 /// Chunks of the given sizes along a dimension.
 ///
 /// - Shapes: parts of these sizes along `dim`, which add up to it.
@@ -14196,18 +14180,6 @@ pub fn split_sizes(
 #[track_caller]
 pub fn split_sizes_with(input: &Tensor, split_size: impl IntoDims, o: SplitSizesOptions) -> Vec<Tensor> {
     expect(ops::split_sizes(input, &split_size.into_dims(), o.dim))
-}
-
-/// Chunks of `split_size` along a dimension.
-///
-/// - Shapes: parts of `split_size` along `dim`, the last one possibly smaller.
-/// - Dtypes: all; the result has the input's dtype.
-/// - Errors: a dimension out of range. a negative `split_size`, or 0. an input without dimensions.
-///
-/// With all keyword arguments.
-#[track_caller]
-pub fn split_with(input: &Tensor, split_size: i64, o: SplitOptions) -> Vec<Tensor> {
-    expect(ops::split(input, split_size, o.dim))
 }
 
 /// Chunks of the given sizes along a dimension.
@@ -15527,13 +15499,8 @@ pub fn unique(input: &Tensor) -> UniqueResult {
 /// ```
 #[doc(alias = "torch.unique_consecutive")]
 #[track_caller]
-pub fn unique_consecutive(
-    input: &Tensor,
-    return_inverse: bool, /* Python's default: false */
-    return_counts: bool,  /* Python's default: false */
-    dim: i64,
-) -> UniqueConsecutiveResult {
-    expect(ops::unique_consecutive(input, return_inverse, return_counts, Some(dim))).into()
+pub fn unique_consecutive(input: &Tensor) -> UniqueConsecutiveResult {
+    expect(ops::unique_consecutive(input, false, false, None)).into()
 }
 
 /// Values, or slices along a dimension, without consecutive repetitions.

@@ -33,7 +33,7 @@ pub use super::options::{
     RandomFromInplaceOptions, RandomInplaceOptions, RandomToInplaceOptions, RandpermOptions,
     RangeStepOptions, RollOptions, Rot90Options, RsubOptions, RsubScalarOptions, SampleDirichletOptions,
     ScatterReduceOptions, SearchsortedOptions, SearchsortedScalarOptions, SegmentReduceOptions,
-    SliceScatterOptions, SoftmaxOptions, SortOptions, SortStableOptions, SplitOptions, SplitSizesOptions,
+    SliceScatterOptions, SoftmaxOptions, SortOptions, SortStableOptions, SplitSizesOptions,
     SplitWithSizesOptions, StackOptions, StandardGammaOptions, StdMeanOptions, StdOptions, SubOptions,
     SumOptions, TakeAlongDimOptions, TensorSplitIndicesOptions, TensorSplitSectionsOptions, TopkOptions,
     TrapezoidOptions, TrilIndicesOptions, TrilOptions, TriuIndicesOptions, TriuOptions, UnbindOptions,

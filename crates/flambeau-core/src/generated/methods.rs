@@ -4360,19 +4360,18 @@ impl Tensor {
     /// - Errors: an index out of range. index tensors that do not broadcast. values of another dtype.
     ///
     /// ```text
-    /// let at = [Some(torch::tensor([0, 2]))];
-    /// let x = torch::index_put(&torch::zeros(3), &at, &torch::tensor([5.0, 6.0]), false);
+    /// let x = torch::index_put(&torch::zeros(3), [&torch::tensor([0, 2])], &torch::tensor([5.0, 6.0]), false);
     /// assert_eq!(x.to_vec::<f32>(), [5.0, 0.0, 6.0]);
     /// ```
     #[doc(alias = "torch.Tensor.index_put")]
     #[track_caller]
     pub fn index_put(
         &self,
-        indices: &[Option<Tensor>],
+        indices: impl OptionalTensorList,
         values: &Tensor,
         accumulate: bool, /* Python's default: false */
     ) -> Tensor {
-        expect(ops::index_put(self, indices, values, accumulate))
+        expect(ops::index_put(self, &indices.optional_tensor_list(), values, accumulate))
     }
 
     /// Sets, or adds to, the elements at index tensors. In place: the first tensor takes the result.
@@ -4384,11 +4383,11 @@ impl Tensor {
     #[track_caller]
     pub fn index_put_(
         &self,
-        indices: &[Option<Tensor>],
+        indices: impl OptionalTensorList,
         values: &Tensor,
         accumulate: bool, /* Python's default: false */
     ) -> &Self {
-        expect(ops::index_put_(self, indices, values, accumulate));
+        expect(ops::index_put_(self, &indices.optional_tensor_list(), values, accumulate));
         self
     }
 
@@ -4400,8 +4399,13 @@ impl Tensor {
     ///
     /// With all keyword arguments.
     #[track_caller]
-    pub fn index_put_with(&self, indices: &[Option<Tensor>], values: &Tensor, o: IndexPutOptions) -> Tensor {
-        expect(ops::index_put(self, indices, values, o.accumulate))
+    pub fn index_put_with(
+        &self,
+        indices: impl OptionalTensorList,
+        values: &Tensor,
+        o: IndexPutOptions,
+    ) -> Tensor {
+        expect(ops::index_put(self, &indices.optional_tensor_list(), values, o.accumulate))
     }
 
     /// Sets, or adds to, the elements at index tensors. In place: the first tensor takes the result.
@@ -4412,8 +4416,13 @@ impl Tensor {
     ///
     /// With all keyword arguments.
     #[track_caller]
-    pub fn index_put_with_(&self, indices: &[Option<Tensor>], values: &Tensor, o: IndexPutOptions) -> &Self {
-        expect(ops::index_put_(self, indices, values, o.accumulate));
+    pub fn index_put_with_(
+        &self,
+        indices: impl OptionalTensorList,
+        values: &Tensor,
+        o: IndexPutOptions,
+    ) -> &Self {
+        expect(ops::index_put_(self, &indices.optional_tensor_list(), values, o.accumulate));
         self
     }
 
@@ -8047,21 +8056,6 @@ impl Tensor {
         expect(ops::sort(self, o.dim, o.descending)).into()
     }
 
-    /// Chunks of `split_size` along a dimension.
-    ///
-    /// - Shapes: parts of `split_size` along `dim`, the last one possibly smaller.
-    /// - Dtypes: all; the result has the input's dtype.
-    /// - Errors: a dimension out of range. a negative `split_size`, or 0. an input without dimensions.
-    ///
-    /// ```text
-    /// assert_eq!(torch::split(&torch::arange(3), 2, 0)[1].to_vec::<i64>(), [2]);
-    /// ```
-    #[doc(alias = "torch.Tensor.split")]
-    #[track_caller]
-    pub fn split(&self, split_size: i64, dim: i64 /* Python's default: 0 */) -> Vec<Tensor> {
-        expect(ops::split(self, split_size, dim))
-    }
-
     /// Chunks of the given sizes along a dimension.
     ///
     /// - Shapes: parts of these sizes along `dim`, which add up to it.
@@ -8091,18 +8085,6 @@ impl Tensor {
     #[track_caller]
     pub fn split_sizes_with(&self, split_size: impl IntoDims, o: SplitSizesOptions) -> Vec<Tensor> {
         expect(ops::split_sizes(self, &split_size.into_dims(), o.dim))
-    }
-
-    /// Chunks of `split_size` along a dimension.
-    ///
-    /// - Shapes: parts of `split_size` along `dim`, the last one possibly smaller.
-    /// - Dtypes: all; the result has the input's dtype.
-    /// - Errors: a dimension out of range. a negative `split_size`, or 0. an input without dimensions.
-    ///
-    /// With all keyword arguments.
-    #[track_caller]
-    pub fn split_with(&self, split_size: i64, o: SplitOptions) -> Vec<Tensor> {
-        expect(ops::split(self, split_size, o.dim))
     }
 
     /// Chunks of the given sizes along a dimension.
@@ -9033,13 +9015,8 @@ impl Tensor {
     /// ```
     #[doc(alias = "torch.Tensor.unique_consecutive")]
     #[track_caller]
-    pub fn unique_consecutive(
-        &self,
-        return_inverse: bool, /* Python's default: false */
-        return_counts: bool,  /* Python's default: false */
-        dim: i64,
-    ) -> UniqueConsecutiveResult {
-        expect(ops::unique_consecutive(self, return_inverse, return_counts, Some(dim))).into()
+    pub fn unique_consecutive(&self) -> UniqueConsecutiveResult {
+        expect(ops::unique_consecutive(self, false, false, None)).into()
     }
 
     /// Values, or slices along a dimension, without consecutive repetitions.

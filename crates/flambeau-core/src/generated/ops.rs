@@ -5275,8 +5275,7 @@ pub fn index(self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Tensor> {
 /// - Errors: an index out of range. index tensors that do not broadcast. values of another dtype.
 ///
 /// ```text
-/// let at = [Some(torch::tensor([0, 2]))];
-/// let x = torch::index_put(&torch::zeros(3), &at, &torch::tensor([5.0, 6.0]), false);
+/// let x = torch::index_put(&torch::zeros(3), [&torch::tensor([0, 2])], &torch::tensor([5.0, 6.0]), false);
 /// assert_eq!(x.to_vec::<f32>(), [5.0, 0.0, 6.0]);
 /// ```
 ///

@@ -4444,28 +4444,6 @@ impl UnbindOptions {
     }
 }
 
-/// Keyword arguments of `torch.split`.
-#[derive(Clone, Debug)]
-pub struct SplitOptions {
-    pub(super) dim: i64,
-}
-impl Default for SplitOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl SplitOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        SplitOptions { dim: 0 }
-    }
-    /// Sets `dim` (default `0`).
-    pub fn dim(mut self, dim: i64) -> Self {
-        self.dim = dim;
-        self
-    }
-}
-
 /// Keyword arguments of `torch.split_with_sizes`.
 #[derive(Clone, Debug)]
 pub struct SplitWithSizesOptions {

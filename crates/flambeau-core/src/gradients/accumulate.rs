@@ -84,7 +84,7 @@ impl Node for AccumulateGrad {
         }
         let post = state::get_or_init(&self.leaf).lock().post_accumulate.live();
         for f in post {
-            f(&self.leaf);
+            f(&self.leaf)?;
         }
         Ok(SmallVec::new())
     }

@@ -18,7 +18,7 @@ fn lock<T: ?Sized>(m: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Runs after a leaf's gradient was added to; gets the leaf.
-pub type PostAccumulateHook = dyn Fn(&Tensor) + Send + Sync;
+pub type PostAccumulateHook = dyn Fn(&Tensor) -> Result<()> + Send + Sync;
 /// Gradients that a hook gives in place of others, if it does.
 pub type NewGrads = Option<Vec<Option<Tensor>>>;
 /// Runs before a node: may replace the gradients of its outputs. An error ends the backward pass.

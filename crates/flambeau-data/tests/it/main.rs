@@ -26,5 +26,5 @@ fn text<T>(r: Result<T>, kind: ErrorKind) -> String {
     }
 }
 fn all<S: Sampler>(s: &S) -> Vec<S::Index> {
-    s.iter().collect()
+    s.indices().map(|i| i.unwrap()).collect()
 }

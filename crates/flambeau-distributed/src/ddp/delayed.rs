@@ -25,10 +25,7 @@ pub(super) fn hook(all: &NamedParameters, chosen: &Tensor, group: &ProcessGroup)
     let values: Vec<Tensor> = params.iter().map(|t| t.alias_detached()).collect();
     broadcast_coalesced(&values, group, 0)?;
     let group = group.clone();
-    chosen.register_post_accumulate_grad_hook(move |_| {
-        // a hook has no way to give an error: backward ends with its text
-        flambeau_core::api::ergonomic::expect(average(&params, &group));
-    })
+    chosen.register_fallible_post_accumulate_grad_hook(move |_| average(&params, &group))
 }
 /// Averages gradients over the ranks; one that has not come counts as zeros.
 fn average(params: &[Tensor], group: &ProcessGroup) -> Result<()> {

@@ -113,11 +113,9 @@ impl Reducer {
         let mut hooks = Vec::new();
         for (i, p) in r.params.iter().enumerate() {
             let weak: Weak<Reducer> = Arc::downgrade(&r);
-            hooks.push(p.register_post_accumulate_grad_hook(move |_| {
-                if let Some(r) = weak.upgrade() {
-                    // a hook has no way to give an error: backward ends with its text
-                    flambeau_core::api::ergonomic::expect(r.came(i));
-                }
+            hooks.push(p.register_fallible_post_accumulate_grad_hook(move |_| match weak.upgrade() {
+                Some(r) => r.came(i),
+                None => Ok(()),
             })?);
         }
         r.state.lock().hooks = hooks;

@@ -3690,17 +3690,13 @@ pub fn nll_loss_with(input: &Tensor, target: &Tensor, o: NllLossOptions) -> Tens
 /// - Errors: a dimension out of range. integers and bool.
 ///
 /// ```text
-/// let x = torch::nn::functional::normalize(&torch::tensor([[3.0, 4.0]]), 2.0, 1);
+/// let x = torch::nn::functional::normalize(&torch::tensor([[3.0, 4.0]]));
 /// assert!(torch::allclose(&x, &torch::tensor([[0.6, 0.8]])));
 /// ```
 #[doc(alias = "torch.nn.functional.normalize")]
 #[track_caller]
-pub fn normalize(
-    input: &Tensor,
-    p: f64,             /* Python's default: 2.0 */
-    dim: impl IntoDims, /* Python's default: [1] */
-) -> Tensor {
-    expect(ops::normalize(input, p, &dim.into_dims(), 1e-12))
+pub fn normalize(input: &Tensor) -> Tensor {
+    expect(ops::normalize(input, 2.0, &[1], 1e-12))
 }
 
 /// Divides by the norm along `dim`. Into `out`, which is resized where its shape differs.
@@ -3710,13 +3706,8 @@ pub fn normalize(
 /// - Errors: a dimension out of range. integers and bool.
 #[doc(alias = "torch.nn.functional.normalize")]
 #[track_caller]
-pub fn normalize_out(
-    input: &Tensor,
-    p: f64,             /* Python's default: 2.0 */
-    dim: impl IntoDims, /* Python's default: [1] */
-    out: &mut Tensor,
-) {
-    expect(ops::normalize_out(input, p, &dim.into_dims(), 1e-12, out));
+pub fn normalize_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::normalize_out(input, 2.0, &[1], 1e-12, out));
 }
 
 /// Divides by the norm along `dim`. Into `out`, which is resized where its shape differs.

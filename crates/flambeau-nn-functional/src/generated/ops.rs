@@ -2729,7 +2729,7 @@ pub fn pairwise_distance(x1: &Tensor, x2: &Tensor, p: f64, eps: f64, keepdim: bo
 /// - Errors: a dimension out of range. integers and bool.
 ///
 /// ```text
-/// let x = torch::nn::functional::normalize(&torch::tensor([[3.0, 4.0]]), 2.0, 1);
+/// let x = torch::nn::functional::normalize(&torch::tensor([[3.0, 4.0]]));
 /// assert!(torch::allclose(&x, &torch::tensor([[0.6, 0.8]])));
 /// ```
 ///

@@ -159,11 +159,6 @@ impl From<&Parameter> for Parameter {
         p.clone()
     }
 }
-impl IntoArg<Tensor> for &Parameter {
-    fn into_arg(self) -> Tensor {
-        self.tensor().clone()
-    }
-}
 impl fmt::Debug for Parameter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_uninitialized() {
@@ -255,6 +250,21 @@ impl AsRef<Tensor> for Buffer {
         self
     }
 }
+/// Constructors and setters that take a tensor take parameters and buffers too.
+macro_rules! as_argument {
+    ($($t:ty),*) => {$(
+        impl<A> IntoArg<A> for &$t
+        where
+            for<'a> &'a Tensor: IntoArg<A>,
+        {
+            fn into_arg(self) -> A {
+                let t: &Tensor = self;
+                t.into_arg()
+            }
+        }
+    )*};
+}
+as_argument!(Parameter, Buffer);
 impl Operand for Buffer {
     fn operand(&self) -> Result<Cow<'_, Tensor>> {
         Ok(Cow::Borrowed(self))

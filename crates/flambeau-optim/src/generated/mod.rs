@@ -15,7 +15,9 @@ pub mod results;
 mod prelude {
     pub use flambeau_core::DType;
     pub use flambeau_core::api::convert::{IntRange, IntoDims, IntoFloats, TensorOptions};
-    pub use flambeau_core::api::ergonomic::{Bound, Limits, Operand, TensorList, expect, limits};
+    pub use flambeau_core::api::ergonomic::{
+        Bound, Limits, Operand, OptionalTensorList, TensorList, expect, limits,
+    };
     pub use flambeau_core::backend::kernel::{Kernel, soft};
     pub use flambeau_core::backend::out;
     pub use flambeau_core::backend::pinned;

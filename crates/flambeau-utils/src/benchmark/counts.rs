@@ -30,7 +30,8 @@ impl FunctionCounts {
     pub fn new(counts: impl IntoIterator<Item = FunctionCount>, inclusive: bool) -> FunctionCounts {
         let mut all: BTreeMap<String, i64> = BTreeMap::new();
         for c in counts {
-            *all.entry(c.function).or_default() += c.count;
+            let sum = all.entry(c.function).or_default();
+            *sum = sum.saturating_add(c.count);
         }
         let mut counts: Vec<FunctionCount> = all
             .into_iter()
@@ -52,9 +53,9 @@ impl FunctionCounts {
     pub fn is_empty(&self) -> bool {
         self.counts.is_empty()
     }
-    /// All instructions.
+    /// All instructions; the largest number where they are more.
     pub fn sum(&self) -> i64 {
-        self.counts.iter().map(|c| c.count).sum()
+        self.counts.iter().fold(0i64, |n, c| n.saturating_add(c.count))
     }
     /// Under other names; what gets the same name counts together.
     #[doc(alias = "torch.utils.benchmark.FunctionCounts.transform")]
@@ -78,8 +79,10 @@ impl FunctionCounts {
 impl Sub for &FunctionCounts {
     type Output = FunctionCounts;
     fn sub(self, other: &FunctionCounts) -> FunctionCounts {
-        let less =
-            other.counts.iter().map(|c| FunctionCount { count: -c.count, function: c.function.clone() });
+        let less = other
+            .counts
+            .iter()
+            .map(|c| FunctionCount { count: c.count.saturating_neg(), function: c.function.clone() });
         FunctionCounts::new(self.counts.iter().cloned().chain(less), self.inclusive)
     }
 }

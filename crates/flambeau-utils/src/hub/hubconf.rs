@@ -99,10 +99,12 @@ fn literal(statement: &str) -> Option<String> {
     let body = &statement[start..];
     let n = string_end(body, prefix == "r");
     let open = if body.starts_with("\"\"\"") || body.starts_with("'''") { 3 } else { 1 };
-    if n != body.len() || n < 2 * open {
+    if n != body.len() {
         return None;
     }
-    let inner = &body[open..n - open];
+    // a text may end before its string does
+    let (quotes, inner) = body.split_at(open);
+    let inner = inner.strip_suffix(quotes)?;
     Some(if prefix == "r" { inner.to_string() } else { unescaped(inner) })
 }
 fn unescaped(text: &str) -> String {
@@ -343,5 +345,47 @@ mod tests {
         assert_eq!(repository.doc("f7"), Some(Some("Says 7.".into())));
         assert_eq!(repository.doc("none"), None);
         fs::remove_dir_all(&folder).unwrap();
+    }
+
+    /// Texts that end anywhere, and texts with anything put into them.
+    #[test]
+    fn any_text_is_read() {
+        const WHOLE: &str = "from m.a import net as n, other\nfrom m import *\nfrom .b import (x,\n  y)\n__all__ = ['f', \"g\"]\n\
+            same = f\nlam = lambda x: x\nasync def f(a, b='\\'x', c=\"\"\"d\n#\"\"\"):\n    r'''Doc\n      string \u{e9}\n    '''\n    return 1\n\
+            class G(object):\n\tu'a\\nb'\n\tpass\nif x: \\\n  y = 3; z = {1: [2, (3)]}\n";
+        const PARTS: &[&str] = &[
+            "'''",
+            "\"\"\"",
+            "'",
+            "\"",
+            "\\",
+            "\\\n",
+            "#",
+            ";",
+            "(",
+            "]",
+            "\t",
+            "\r\n",
+            "\u{e9}",
+            "\u{2028}",
+            "def ",
+            "from ",
+            " import *",
+            "__all__ = ",
+            " as ",
+            "=",
+        ];
+        let whole: Vec<char> = WHOLE.chars().collect();
+        assert_eq!(Names::of(WHOLE).items.len(), 9);
+        for at in 0..=whole.len() {
+            Names::of(&whole[..at].iter().collect::<String>());
+            for part in PARTS {
+                let text: String = whole[..at].iter().copied().chain(part.chars()).collect();
+                Names::of(&text);
+                Names::of(&(text + &whole[at..].iter().collect::<String>()));
+            }
+        }
+        // a string without an end, whose last character is longer than the quotes
+        Names::of("def f():\n  '''   string \u{e9}");
     }
 }

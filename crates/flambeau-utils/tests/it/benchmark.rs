@@ -82,6 +82,11 @@ fn counts_of_functions() {
     assert_eq!(b.denoise().sum(), 9);
     assert_eq!(a.transform(|_| "x".into()).len(), 1);
     assert_eq!(a.filter(|f| f == "a").sum(), 7);
+    // counts at the ends of what numbers hold, as a file may have them
+    let ends = FunctionCounts::new([one(i64::MAX, "b"), one(i64::MAX, "b"), one(i64::MIN, "c")], false);
+    let twice = &ends + &ends;
+    assert_eq!((twice.sum(), (&ends - &ends).len()), (-1, 1));
+    assert!(ends.to_string().contains("9223372036854775807"));
     let e = CallgrindStats::read("/no/such/file").unwrap_err();
     assert!(!e.message().is_empty());
 }

@@ -4,8 +4,7 @@
 
 #[test]
 fn index_put() {
-    let at = [Some(torch::tensor([0, 2]))];
-    let x = torch::index_put(&torch::zeros(3), &at, &torch::tensor([5.0, 6.0]), false);
+    let x = torch::index_put(&torch::zeros(3), [&torch::tensor([0, 2])], &torch::tensor([5.0, 6.0]), false);
     assert_eq!(x.to_vec::<f32>(), [5.0, 0.0, 6.0]);
 }
 
