@@ -322,26 +322,3 @@ impl<'a> Repository<'a> {
         self.find(&self.hubconf(), name, &mut Asked::new())
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Files that take all names of each other, every path between them being one of 20^20.
-    #[test]
-    fn files_that_take_each_others_names_end() {
-        let folder = std::env::temp_dir().join(format!("flambeau-hubconf-{}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
-        let stars: String = (0..20).map(|i| format!("from m{i} import *\n")).collect();
-        fs::write(folder.join("hubconf.py"), &stars).unwrap();
-        for i in 0..20 {
-            fs::write(folder.join(format!("m{i}.py")), format!("{stars}def f{i}():\n    'Says {i}.'\n"))
-                .unwrap();
-        }
-        let repository = Repository::new(&folder);
-        assert_eq!(repository.entries().len(), 20);
-        assert_eq!(repository.doc("f7"), Some(Some("Says 7.".into())));
-        assert_eq!(repository.doc("none"), None);
-        fs::remove_dir_all(&folder).unwrap();
-    }
-}

@@ -219,6 +219,27 @@ fn entry_points_are_read_and_not_run() {
     assert_eq!(names, ["some_models_main"]);
 }
 
+/// Files that take all names of each other, every path between them being one of 20^20.
+#[test]
+fn files_that_take_each_others_names_end() {
+    alone!();
+    let kept = tempfile::tempdir().unwrap();
+    set_dir(kept.path());
+    let folder = kept.path().join("some_stars_main");
+    std::fs::create_dir(&folder).unwrap();
+    let stars: String = (0..20).map(|i| format!("from m{i} import *\n")).collect();
+    std::fs::write(folder.join("hubconf.py"), &stars).unwrap();
+    for i in 0..20 {
+        let text = format!("{stars}def f{i}():\n    'Says {i}.'\n");
+        std::fs::write(folder.join(format!("m{i}.py")), text).unwrap();
+    }
+    // a kept copy needs no server
+    let o = RepositoryOptions::new().server("http://127.0.0.1:9").verbose(false);
+    assert_eq!(list("some/stars", &o).unwrap().len(), 20);
+    assert_eq!(help("some/stars", "f7", &o).unwrap(), Some("Says 7.".into()));
+    assert!(help("some/stars", "none", &o).is_err());
+}
+
 #[test]
 fn archives_stay_in_their_folder() {
     alone!();
