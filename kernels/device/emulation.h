@@ -1,11 +1,43 @@
 // What a C++ compiler of the host needs to know of CUDA: the threads of a block take turns on one thread of the host, as fibers
 // where the kernel has barriers. Blocks run one after the other.
 #pragma once
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <cstdlib>
-#include <cstring>
+// The host's functions by name, with the compiler's own words for types: its headers take it longer than most kernels.
+using size_t = __SIZE_TYPE__;
+using uintptr_t = __UINTPTR_TYPE__;
+using uint32_t = __UINT32_TYPE__;
+extern "C" {
+void* malloc(size_t);
+void* memcpy(void*, const void*, size_t);
+void* memset(void*, int, size_t);
+int abs(int);
+double frexp(double, int*);
+float frexpf(float, int*);
+double lgamma_r(double, int*);
+float lgammaf_r(float, int*);
+double j0(double);
+double j1(double);
+double y0(double);
+double y1(double);
+double fma(double, double, double);
+float fmaf(float, float, float);
+#define FUNCTION(NAME) \
+    double NAME(double); \
+    float NAME##f(float);
+#define FUNCTION_OF_TWO(NAME) \
+    double NAME(double, double); \
+    float NAME##f(float, float);
+FUNCTION(acos) FUNCTION(acosh) FUNCTION(asin) FUNCTION(asinh) FUNCTION(atan) FUNCTION(atanh)
+FUNCTION(cbrt) FUNCTION(ceil) FUNCTION(cos) FUNCTION(cosh) FUNCTION(erf) FUNCTION(erfc)
+FUNCTION(exp) FUNCTION(exp2) FUNCTION(expm1) FUNCTION(fabs) FUNCTION(floor) FUNCTION(lgamma)
+FUNCTION(log) FUNCTION(log10) FUNCTION(log1p) FUNCTION(log2) FUNCTION(nearbyint) FUNCTION(rint)
+FUNCTION(round) FUNCTION(sin) FUNCTION(sinh) FUNCTION(sqrt) FUNCTION(tan) FUNCTION(tanh)
+FUNCTION(tgamma) FUNCTION(trunc)
+FUNCTION_OF_TWO(atan2) FUNCTION_OF_TWO(copysign) FUNCTION_OF_TWO(fmax) FUNCTION_OF_TWO(fmin)
+FUNCTION_OF_TWO(fmod) FUNCTION_OF_TWO(hypot) FUNCTION_OF_TWO(nextafter) FUNCTION_OF_TWO(pow)
+FUNCTION_OF_TWO(remainder)
+#undef FUNCTION
+#undef FUNCTION_OF_TWO
+}
 
 #define __global__
 #define __device__
@@ -74,7 +106,7 @@ inline void fiber() {
     leave(block.now);
 }
 inline void prepare(unsigned t) {
-    if (!block.stacks[t]) block.stacks[t] = std::malloc(STACK);
+    if (!block.stacks[t]) block.stacks[t] = malloc(STACK);
     auto top = reinterpret_cast<uintptr_t>(block.stacks[t]) + STACK;
     auto sp = reinterpret_cast<void**>(top & ~uintptr_t(15));
     *--sp = nullptr;
@@ -95,7 +127,7 @@ inline void fiber() {
     leave(block.now);
 }
 inline void prepare(unsigned t) {
-    if (!block.stacks[t]) block.stacks[t] = std::malloc(STACK);
+    if (!block.stacks[t]) block.stacks[t] = malloc(STACK);
     getcontext(&there[t]);
     there[t].uc_stack.ss_sp = block.stacks[t];
     there[t].uc_stack.ss_size = STACK;
@@ -171,17 +203,17 @@ template <class T>
 T exchange(T v, unsigned from) {
     static_assert(sizeof(T) <= 8);
     unsigned t = block.now;
-    std::memcpy(&block.lanes[t], &v, sizeof(T));
+    memcpy(&block.lanes[t], &v, sizeof(T));
     pause(AT_SHUFFLE);
     T out = v;
-    if (from < block.n) std::memcpy(&out, &block.lanes[from], sizeof(T));
+    if (from < block.n) memcpy(&out, &block.lanes[from], sizeof(T));
     pause(AT_SHUFFLE);
     return out;
 }
 // What each lane of the warp shows, until the next exchange.
 inline const uint32_t (*shown(const uint32_t* words))[6] {
     static thread_local uint32_t all[MOST][6];
-    std::memcpy(all[block.now], words, sizeof(all[0]));
+    memcpy(all[block.now], words, sizeof(all[0]));
     pause(AT_SHUFFLE);
     return &all[block.now / 32 * 32];
 }
@@ -212,7 +244,7 @@ unsigned __match_any_sync(unsigned, T v) {
     static_assert(sizeof(T) <= 8);
     unsigned t = emulation::block.now, first = t / 32 * 32, out = 0;
     unsigned long long own = 0;
-    std::memcpy(&own, &v, sizeof(T));
+    memcpy(&own, &v, sizeof(T));
     emulation::block.lanes[t] = own;
     emulation::pause(emulation::AT_SHUFFLE);
     for (unsigned i = 0; i < 32 && first + i < emulation::block.n; i++) out |= (unsigned)(emulation::block.lanes[first + i] == own) << i;

@@ -121,9 +121,7 @@ fn built() -> &'static Path {
         for program in PROGRAMS {
             cargo.args(["--example", program.name]);
         }
-        if !cfg!(debug_assertions) {
-            cargo.arg("--release");
-        }
+        cargo.args(["--profile", if cfg!(debug_assertions) { "test" } else { "release" }]);
         output(&mut cargo, "");
         let test = std::env::current_exe().unwrap();
         test.parent().and_then(Path::parent).unwrap().join("examples")

@@ -15,9 +15,7 @@ fn program() -> &'static Path {
         let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml");
         let mut cargo = Command::new(env!("CARGO"));
         cargo.args(["build", "--quiet", "--workspace", "--example", "digits", "--manifest-path", manifest]);
-        if !cfg!(debug_assertions) {
-            cargo.arg("--release");
-        }
+        cargo.args(["--profile", if cfg!(debug_assertions) { "test" } else { "release" }]);
         output(&mut cargo, "");
         let test = std::env::current_exe().unwrap();
         test.parent().and_then(Path::parent).unwrap().join("examples/digits")

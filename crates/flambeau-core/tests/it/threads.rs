@@ -169,6 +169,15 @@ fn a_guard_refuses_writers_of_its_own_thread() {
     assert_eq!(x.to_vec::<f32>(), [1.0; 8]);
 }
 
+/// A deadline is a moment, however long it is from now.
+#[test]
+fn no_time_is_too_long() {
+    use flambeau_core::types::time::deadline;
+    for d in [Duration::MAX, Duration::from_secs(u64::MAX), Duration::from_millis(1), Duration::ZERO] {
+        assert!(deadline(d) >= Instant::now() - Duration::from_secs(1));
+    }
+}
+
 /// Runs `f` on a thread of its own and fails if it has not ended in time: a deadlock must not hang the whole run.
 fn within(limit: Duration, name: &str, f: impl FnOnce() + Send + 'static) {
     let (tx, rx) = mpsc::channel();

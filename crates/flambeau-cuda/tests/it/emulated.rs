@@ -6,6 +6,10 @@ use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{DType, Device, Tensor, backend, ops};
 use flambeau_devices::cuda;
 use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::available_parallelism;
+use std::time::Instant;
 
 pub fn numbers(sizes: &[i64]) -> Tensor {
     let n = sizes.iter().product::<i64>();
@@ -38,20 +42,57 @@ pub fn agree(what: &str, got: &Tensor, want: &Tensor, tolerance: f64) {
 pub fn emulated() -> bool {
     std::env::var("FLAMBEAU_CUDA").is_ok_and(|v| v.starts_with("emulated"))
 }
-/// Runs [`the_back_end`] on two emulated devices, where there is a C++ compiler. The families of kernels, which take the
-/// compiler minutes, are asked for by `FLAMBEAU_CUDA=emulated:2 cargo test -p flambeau-cuda -- --ignored --test-threads=1 on_a_device`.
+/// Whether there is a C++ compiler; says so where there is none.
+fn compiles() -> bool {
+    let compiler = std::env::var("CXX").unwrap_or_else(|_| "g++".into());
+    let found = Command::new(&compiler).arg("--version").output().is_ok();
+    if !found {
+        eprintln!("skipped: there is no {compiler}");
+    }
+    found
+}
+/// Runs a test of this file on two emulated devices, in a process of its own.
+///
+/// # Errors
+/// What a process that fails prints.
+fn on_emulated_devices(name: &str) -> Result<(), String> {
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    child.args([&format!("emulated::{name}"), "--exact", "--ignored", "--nocapture"]);
+    let out = child.env("FLAMBEAU_CUDA", "emulated:2").output().unwrap();
+    let said = [out.stdout, out.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
+    // a name that is no test's would pass
+    if out.status.success() && said.contains("1 passed") { Ok(()) } else { Err(format!("{name}\n{said}")) }
+}
+/// Runs [`the_back_end`], where there is a C++ compiler. The families of kernels, which take the compiler minutes, are asked for by
+/// `cargo test -p flambeau-cuda -- --ignored families_at_once`.
 #[test]
 fn on_the_emulated_device() {
-    let compiler = std::env::var("CXX").unwrap_or_else(|_| "g++".into());
-    if Command::new(&compiler).arg("--version").output().is_err() {
-        eprintln!("skipped: there is no {compiler}");
+    if compiles() {
+        on_emulated_devices("the_back_end").unwrap_or_else(|e| panic!("{e}"));
+    }
+}
+/// Every family, as many at a time as there are processors.
+#[test]
+#[ignore = "takes the C++ compiler minutes"]
+fn families_at_once() {
+    if !compiles() {
         return;
     }
-    let mut child = Command::new(std::env::current_exe().unwrap());
-    child.args(["emulated::the_back_end", "--exact", "--ignored", "--nocapture"]);
-    let out = child.env("FLAMBEAU_CUDA", "emulated:2").output().unwrap();
-    let text = String::from_utf8_lossy(&out.stderr);
-    assert!(out.status.success(), "{}{text}", String::from_utf8_lossy(&out.stdout));
+    let (next, wrong) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let work = || {
+        while let Some(name) = on_a_device::NAMES.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let start = Instant::now();
+            let done = on_emulated_devices(&format!("on_a_device::{name}"));
+            let word = if done.is_ok() { "passes" } else { "fails" };
+            eprintln!("{name} {word} after {:.1} s", start.elapsed().as_secs_f64());
+            wrong.lock().unwrap().extend(done.err());
+        }
+    };
+    std::thread::scope(|s| {
+        (0..available_parallelism().map_or(1, usize::from)).for_each(|_| drop(s.spawn(work)));
+    });
+    let wrong = wrong.into_inner().unwrap();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 /// Without a driver there is no device, and what asks for one is told what to install.
 #[test]
@@ -83,7 +124,9 @@ fn the_back_end() {
 mod on_a_device {
     /// A test for each family.
     macro_rules! families {
-        ($($name:ident)*) => { $(
+        ($($name:ident)*) => {
+        pub const NAMES: &[&str] = &[$(stringify!($name)),*];
+        $(
             #[test]
             #[ignore = "needs a device, emulated or real"]
             fn $name() {

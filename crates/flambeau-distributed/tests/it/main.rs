@@ -9,8 +9,6 @@ mod groups;
 mod kills;
 mod launch;
 mod messages;
-#[cfg(feature = "nccl")]
-mod nccl;
 #[cfg(unix)]
 mod numa;
 mod simulation;

@@ -3,8 +3,6 @@ mod benchmark;
 mod bottleneck;
 mod flop_counter;
 mod fuzz;
-#[cfg(feature = "hub")]
-mod hub;
 mod logging;
 mod monitor;
 mod profiler;

@@ -41,6 +41,8 @@ pub fn unique_cpu(
     if self_.is_complex() {
         return Err(Error::not_implemented_for("unique", self_.dtype()));
     }
+    // before a copy that may be as large
+    crate::ops::sorting::few(self_.numel())?;
     let x = contiguous_raw(self_)?;
     let mut u = places(&x, return_inverse)?;
     let values = taken(&x, std::mem::take(&mut u.first))?;

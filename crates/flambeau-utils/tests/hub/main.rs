@@ -219,6 +219,80 @@ fn entry_points_are_read_and_not_run() {
     assert_eq!(names, ["some_models_main"]);
 }
 
+/// Files that take all names of each other, every path between them being one of 20^20.
+#[test]
+fn files_that_take_each_others_names_end() {
+    alone!();
+    let kept = tempfile::tempdir().unwrap();
+    set_dir(kept.path());
+    let folder = kept.path().join("some_stars_main");
+    std::fs::create_dir(&folder).unwrap();
+    let stars: String = (0..20).map(|i| format!("from m{i} import *\n")).collect();
+    std::fs::write(folder.join("hubconf.py"), &stars).unwrap();
+    for i in 0..20 {
+        let text = format!("{stars}def f{i}():\n    'Says {i}.'\n");
+        std::fs::write(folder.join(format!("m{i}.py")), text).unwrap();
+    }
+    // a kept copy needs no server
+    let o = RepositoryOptions::new().server("http://127.0.0.1:9").verbose(false);
+    assert_eq!(list("some/stars", &o).unwrap().len(), 20);
+    assert_eq!(help("some/stars", "f7", &o).unwrap(), Some("Says 7.".into()));
+    assert!(help("some/stars", "none", &o).is_err());
+}
+
+/// Texts that end anywhere, and texts with anything put into them.
+#[test]
+fn any_text_is_read() {
+    const WHOLE: &str = "from m.a import net as n, other\nfrom m import *\nfrom .b import (x,\n  y)\n__all__ = ['f', \"g\"]\n\
+        same = f\nlam = lambda x: x\nasync def f(a, b='\\'x', c=\"\"\"d\n#\"\"\"):\n    r'''Doc\n      string \u{e9}\n    '''\n    return 1\n\
+        class G(object):\n\tu'a\\nb'\n\tpass\nif x: \\\n  y = 3; z = {1: [2, (3)]}\n";
+    const PARTS: &[&str] = &[
+        "'''",
+        "\"\"\"",
+        "'",
+        "\"",
+        "\\",
+        "\\\n",
+        "#",
+        ";",
+        "(",
+        "]",
+        "\t",
+        "\r\n",
+        "\u{e9}",
+        "\u{2028}",
+        "def ",
+        "from ",
+        " import *",
+        "__all__ = ",
+        " as ",
+        "=",
+    ];
+    alone!();
+    let kept = tempfile::tempdir().unwrap();
+    set_dir(kept.path());
+    let folder = kept.path().join("any_text_main");
+    std::fs::create_dir(&folder).unwrap();
+    let o = RepositoryOptions::new().server("http://127.0.0.1:9").verbose(false);
+    // what is found may be anything, but it is found or is an error
+    let read = |text: &str| {
+        std::fs::write(folder.join("hubconf.py"), text).unwrap();
+        let _ = list("any/text", &o);
+        let _ = help("any/text", "f", &o);
+    };
+    let whole: Vec<char> = WHOLE.chars().collect();
+    for at in 0..=whole.len() {
+        read(&whole[..at].iter().collect::<String>());
+        for part in PARTS {
+            let text: String = whole[..at].iter().copied().chain(part.chars()).collect();
+            read(&text);
+            read(&(text + &whole[at..].iter().collect::<String>()));
+        }
+    }
+    // a string without an end, whose last character is longer than the quotes
+    read("def f():\n  '''   string \u{e9}");
+}
+
 #[test]
 fn archives_stay_in_their_folder() {
     alone!();

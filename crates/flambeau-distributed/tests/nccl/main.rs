@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// Runs a test of this program in a process that finds that library.
 fn apart(name: &str) {
     let dir = tempfile::tempdir().unwrap();
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/nccl.c");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/nccl/nccl.c");
     let cc = std::env::var("CC").unwrap_or("cc".into());
     let built = Command::new(cc)
         .args(["-shared", "-fPIC", "-O1", "-pthread", "-o"])
@@ -39,7 +39,7 @@ fn floats(t: &Tensor) -> Vec<f32> {
 
 #[test]
 fn collectives_of_devices() {
-    apart("nccl::all_collectives");
+    apart("all_collectives");
 }
 
 #[test]
