@@ -49,6 +49,17 @@ pub(crate) trait Vector: Copy {
     unsafe fn together(even: Self, odd: Self) -> (Self, Self);
     /// The elements in opposite order.
     unsafe fn reverse(self) -> Self;
+    /// The first half of a transposition of sixteen vectors of sixteen elements, of four of the vectors: of each four elements that
+    /// stand in a quarter, vector `c` of the result has those in place `c`. Other vectors stay as they are.
+    #[inline(always)]
+    unsafe fn columns_of_quarters(r: [Self; 4]) -> [Self; 4] {
+        r
+    }
+    /// The second half, of vector `c` of each four: vector `q` of the result becomes vector `4 q + c` of the transpose.
+    #[inline(always)]
+    unsafe fn quarters_of_columns(r: [Self; 4]) -> [Self; 4] {
+        r
+    }
     /// Transposes `N` vectors, times `scale`.
     ///
     /// # Safety
@@ -204,7 +215,8 @@ pub(crate) mod x86 {
     macro_rules! vector {
         ($name:ident, $raw:ty, $t:ty, $n:literal, $load:ident $store:ident $splat:ident $add:ident $sub:ident $mul:ident $fma:ident $fnma:ident
          $div:ident $sqrt:ident, $wide:ident $mask:ty, less($m:ident, $w:ident) $less:expr, choose($c:ident, $t1:ident, $t2:ident) $choose:expr,
-         apart($a:ident, $b:ident) $apart:expr, together($e:ident, $o:ident) $together:expr, reverse($x:ident) $reverse:expr, transpose($r:ident) $transpose:block) => {
+         apart($a:ident, $b:ident) $apart:expr, together($e:ident, $o:ident) $together:expr, reverse($x:ident) $reverse:expr, transpose($r:ident) $transpose:block
+         $(, halves { $($halves:item)* })?) => {
             #[derive(Clone, Copy)]
             pub(crate) struct $name($raw);
             impl Vector for $name {
@@ -294,6 +306,7 @@ pub(crate) mod x86 {
                     // SAFETY: as above.
                     unsafe { $name($reverse) }
                 }
+                $($($halves)*)?
                 #[inline(always)]
                 unsafe fn square(
                     read: impl Fn(usize) -> *const $t,
@@ -404,6 +417,36 @@ pub(crate) mod x86 {
                 let (x, y) = (c[4 * (q % 2) + col], c[8 + 4 * (q % 2) + col]);
                 if q < 2 { _mm512_shuffle_f32x4::<0x88>(x, y) } else { _mm512_shuffle_f32x4::<0xdd>(x, y) }
             })
+        },
+        halves {
+            #[inline(always)]
+            unsafe fn columns_of_quarters([a, b, c, d]: [Self; 4]) -> [Self; 4] {
+                // SAFETY: the caller has the instructions.
+                unsafe {
+                    let (x, y) = (_mm512_unpacklo_ps(a.0, b.0), _mm512_unpacklo_ps(c.0, d.0));
+                    let (z, w) = (_mm512_unpackhi_ps(a.0, b.0), _mm512_unpackhi_ps(c.0, d.0));
+                    [
+                        F16(_mm512_shuffle_ps::<0x44>(x, y)),
+                        F16(_mm512_shuffle_ps::<0xee>(x, y)),
+                        F16(_mm512_shuffle_ps::<0x44>(z, w)),
+                        F16(_mm512_shuffle_ps::<0xee>(z, w)),
+                    ]
+                }
+            }
+            #[inline(always)]
+            unsafe fn quarters_of_columns([a, b, c, d]: [Self; 4]) -> [Self; 4] {
+                // SAFETY: the caller has the instructions.
+                unsafe {
+                    let even = (_mm512_shuffle_f32x4::<0x88>(a.0, b.0), _mm512_shuffle_f32x4::<0x88>(c.0, d.0));
+                    let odd = (_mm512_shuffle_f32x4::<0xdd>(a.0, b.0), _mm512_shuffle_f32x4::<0xdd>(c.0, d.0));
+                    [
+                        F16(_mm512_shuffle_f32x4::<0x88>(even.0, even.1)),
+                        F16(_mm512_shuffle_f32x4::<0x88>(odd.0, odd.1)),
+                        F16(_mm512_shuffle_f32x4::<0xdd>(even.0, even.1)),
+                        F16(_mm512_shuffle_f32x4::<0xdd>(odd.0, odd.1)),
+                    ]
+                }
+            }
         }
     );
     vector!(

@@ -3,7 +3,7 @@
 //! registers, and their rows, which lie across the vectors by now, transformed on the way out. A line stays in the nearest cache,
 //! and memory is read and written in its order.
 
-use super::butterfly::{self, Parts, Pass, eight, four, load, run_turned};
+use super::butterfly::{self, Parts, Pass, eight, four, load, run_turned, scaled, store};
 use super::lines::Raw;
 use super::num_traits_like::Float;
 use super::{Plan, Point, Shape, root};
@@ -157,16 +157,18 @@ pub(super) unsafe fn stretch<V: Vector<T: Point>>(g: &Stretch<V::T>) {
                 match (in_memory, at == end) {
                     (true, false) => butterfly::run::<V, true>(p, from, to, parts),
                     (false, false) => butterfly::run::<V, false>(p, from, to, parts),
-                    (true, true) => run_turned::<V, true, true>(p, from, to, parts, turns),
-                    (false, true) => run_turned::<V, false, true>(p, from, to, parts, turns),
+                    (true, true) => run_turned::<V, true>(p, from, to, parts, turns),
+                    (false, true) => run_turned::<V, false>(p, from, to, parts, turns),
                 }
                 (from, in_memory) = (to.cast_const(), false);
                 (to, other) = (other, to);
             }
             let _ = other;
             let next = (i + 1).min(g.lines.end - 1);
-            let ahead =
-                (raw.src.wrapping_add(raw.from.start(next)), raw.dst.wrapping_add(raw.to.start(next)));
+            let ahead = Ahead(
+                raw.src.wrapping_add(raw.from.start(next)),
+                raw.dst.wrapping_add(raw.to.start(next)).cast_const(),
+            );
             if g.shape.is_from_real() {
                 last::<V, false>(g, from, Out::Planes(to), ahead);
                 after_real::<V>(g, to, dst);
@@ -187,9 +189,9 @@ enum Out<T> {
     Planes(*mut T),
 }
 
-/// Sixteen points, or eight or four, whose real and imaginary parts are rows of two squares.
+/// Eight points or four, whose real and imaginary parts are rows of two squares.
 #[inline(always)]
-unsafe fn rows<V: Vector<T: Float>>(re: *const V::T, im: *const V::T, w: &[Complex<V::T>; 16]) -> [C<V>; 16] {
+unsafe fn rows<V: Vector<T: Float>>(re: *const V::T, im: *const V::T) -> [C<V>; 8] {
     // SAFETY: the caller has squares of `V::N` vectors, and the instructions.
     unsafe {
         // no closure: it would not have the instructions
@@ -198,35 +200,32 @@ unsafe fn rows<V: Vector<T: Float>>(re: *const V::T, im: *const V::T, w: &[Compl
                 C { re: V::load(re.add($l * V::N)), im: V::load(im.add($l * V::N)) }
             };
         }
-        let mut y = [x!(0); 16];
+        let mut y = [x!(0); 8];
         if V::N == 4 {
             y[..4].copy_from_slice(&four([x!(0), x!(1), x!(2), x!(3)]));
-        } else if V::N == 8 {
-            y[..8].copy_from_slice(&eight([x!(0), x!(1), x!(2), x!(3), x!(4), x!(5), x!(6), x!(7)]));
         } else {
-            let mut u = [[x!(0); 4]; 4];
-            for b in 0..4 {
-                u[b] = four([x!(b), x!(4 + b), x!(8 + b), x!(12 + b)]);
-                for p in 1..4 {
-                    if b > 0 {
-                        let w = w[b * p];
-                        u[b][p] = u[b][p].times(C { re: V::splat(w.re), im: V::splat(w.im) });
-                    }
-                }
-            }
-            for p in 0..4 {
-                let out = four([u[0][p], u[1][p], u[2][p], u[3][p]]);
-                for r in 0..4 {
-                    y[p + 4 * r] = out[r];
-                }
-            }
+            y = eight([x!(0), x!(1), x!(2), x!(3), x!(4), x!(5), x!(6), x!(7)]);
         }
         y
     }
 }
 
-/// Transposes and transforms the rows of the matrix at `from`, which are turned already. The lines that are read and written next are asked for
-/// meanwhile: a line that begins a page, or whose elements are taken with steps between, comes too late by itself.
+/// What is read and written next, asked for little by little. A line that begins a page, or whose elements are taken with steps
+/// between, comes too late by itself, and all at once would hold up what is read meanwhile.
+#[derive(Clone, Copy)]
+struct Ahead<T>(*const T, *const T);
+impl<T> Ahead<T> {
+    /// Asks for the lines of memory in `count` vectors of `n` elements, from vector `at` on.
+    #[inline(always)]
+    fn ask(self, n: usize, at: usize, count: usize) {
+        for line in (0..count * n).step_by(64 / size_of::<T>()) {
+            prefetch(self.0.wrapping_add(at * n + line).cast());
+            prefetch(self.1.wrapping_add(at * n + line).cast());
+        }
+    }
+}
+
+/// Transposes and transforms the rows of the matrix at `from`, which are turned already, and asks for what comes next meanwhile.
 ///
 /// # Safety
 /// `from` holds a line, so does what is written; the machine has the instructions.
@@ -235,7 +234,7 @@ unsafe fn last<V: Vector<T: Point>, const BACK: bool>(
     g: &Stretch<V::T>,
     from: *const V::T,
     out: Out<V::T>,
-    (next_src, next_dst): (*const V::T, *mut V::T),
+    next: Ahead<V::T>,
 ) {
     let (n, step, len) = (V::N, 2 * V::N, g.along.len);
     let m = len / n;
@@ -243,31 +242,123 @@ unsafe fn last<V: Vector<T: Point>, const BACK: bool>(
     // SAFETY: the caller's promise; the squares have room for `n * n` numbers each.
     unsafe {
         let (re, im) = (g.square, g.square.add(n * n));
-        let by = V::splat(g.raw.scale);
+        let by = if g.raw.unscaled { None } else { Some(V::splat(g.raw.scale)) };
         for k in (0..m).step_by(n) {
-            for i in 0..n {
-                for at in ((k + i) * step..(k + i + 1) * step).step_by(64 / size_of::<V::T>()) {
-                    prefetch(next_src.wrapping_add(at).cast());
-                    prefetch(next_dst.wrapping_add(at).cast::<u8>().cast_const());
-                }
+            if n == 16 {
+                last_of_sixteen::<V, BACK>(g, from.add(k * step), k, &out, next);
+                continue;
             }
+            next.ask(n, 2 * k, 2 * n);
             V::square(|i| from.add((k + i) * step + parts.0), |l| re.add(l * n), None);
             V::square(|i| from.add((k + i) * step + parts.1), |l| im.add(l * n), None);
-            let y = rows::<V>(re, im, &g.along.small);
+            let y = rows::<V>(re, im);
             for (l, y) in y[..n].iter().enumerate() {
-                let at = k + m * l;
-                match out {
-                    Out::Line(dst) => {
-                        let (p, q) = if BACK { (y.im, y.re) } else { (y.re, y.im) };
-                        let (p, q) = V::together(p.mul(by), q.mul(by));
-                        p.store(dst.add(2 * at));
-                        q.store(dst.add(2 * at + n));
-                    }
-                    Out::Planes(to) => {
-                        y.re.store(to.add(at));
-                        y.im.store(to.add(len + n + at));
-                    }
+                out.put::<V, BACK>(*y, k + m * l, len + n, by);
+            }
+        }
+    }
+}
+impl<T> Out<T> {
+    /// Writes a vector of results, the first of which is point `at`: times `by` to memory, or with imaginary parts `plane` behind real ones.
+    ///
+    /// # Safety
+    /// The place is valid, and the machine has the instructions.
+    #[inline(always)]
+    unsafe fn put<V: Vector<T = T>, const BACK: bool>(
+        &self,
+        y: C<V>,
+        at: usize,
+        plane: usize,
+        by: Option<V>,
+    ) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match *self {
+                Out::Line(dst) => {
+                    let y = scaled(y, by);
+                    put(if BACK { C { re: y.im, im: y.re } } else { y }, dst.add(2 * at));
                 }
+                Out::Planes(to) => {
+                    y.re.store(to.add(at));
+                    y.im.store(to.add(plane + at));
+                }
+            }
+        }
+    }
+}
+
+/// [`last`] of sixteen rows of vectors of sixteen, in three steps, each of which shuffles and multiplies fewer vectors than there
+/// are registers: shuffles have one unit, and only what stands near them keeps the others busy. The halves of the transposition
+/// go before and into the first of two passes of four.
+///
+/// # Safety
+/// As [`last`].
+#[inline(always)]
+unsafe fn last_of_sixteen<V: Vector<T: Point>, const BACK: bool>(
+    g: &Stretch<V::T>,
+    from: *const V::T,
+    k: usize,
+    out: &Out<V::T>,
+    next: Ahead<V::T>,
+) {
+    const N: usize = 16;
+    const STEP: usize = 2 * N;
+    let (len, w, square) = (g.along.len, &g.along.small, g.square);
+    let m = len / N;
+    let parts: Parts = if BACK { (N, 0) } else { (0, N) };
+    // SAFETY: the caller's promise; the squares are one buffer of sixteen pairs of vectors.
+    unsafe {
+        // no closure: it would not have the instructions
+        macro_rules! four_of {
+            ($p:expr, $from:expr, $step:expr) => {
+                [
+                    V::load($p.add($from)),
+                    V::load($p.add($from + $step)),
+                    V::load($p.add($from + 2 * $step)),
+                    V::load($p.add($from + 3 * $step)),
+                ]
+            };
+        }
+        for i in 0..4 {
+            next.ask(N, 2 * k + 4 * i, 4);
+            let at = 4 * i * STEP;
+            let re = V::columns_of_quarters(four_of!(from, at + parts.0, STEP));
+            let im = V::columns_of_quarters(four_of!(from, at + parts.1, STEP));
+            for c in 0..4 {
+                re[c].store(square.add((4 * i + c) * STEP));
+                im[c].store(square.add((4 * i + c) * STEP + N));
+            }
+        }
+        for b in 0..4 {
+            next.ask(N, 2 * k + 16 + 4 * b, 4);
+            let re = V::quarters_of_columns(four_of!(square, b * STEP, 4 * STEP));
+            let im = V::quarters_of_columns(four_of!(square, b * STEP + N, 4 * STEP));
+            let mut u = four([
+                C { re: re[0], im: im[0] },
+                C { re: re[1], im: im[1] },
+                C { re: re[2], im: im[2] },
+                C { re: re[3], im: im[3] },
+            ]);
+            for p in 0..4 {
+                if b * p > 0 {
+                    let w = w[b * p];
+                    u[p] = u[p].times(C { re: V::splat(w.re), im: V::splat(w.im) });
+                }
+                store(u[p], square.add((4 * p + b) * STEP), (0, N));
+            }
+        }
+        let by = if g.raw.unscaled { None } else { Some(V::splat(g.raw.scale)) };
+        for p in 0..4 {
+            let re = four_of!(square, 4 * p * STEP, STEP);
+            let im = four_of!(square, 4 * p * STEP + N, STEP);
+            let y = four([
+                C { re: re[0], im: im[0] },
+                C { re: re[1], im: im[1] },
+                C { re: re[2], im: im[2] },
+                C { re: re[3], im: im[3] },
+            ]);
+            for r in 0..4 {
+                out.put::<V, BACK>(y[r], k + m * (p + 4 * r), len + N, by);
             }
         }
     }

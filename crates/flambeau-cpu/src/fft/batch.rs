@@ -6,10 +6,12 @@
 
 use super::along::{self, Stretch};
 use super::butterfly::{self, Parts, Pass, load, store};
-use super::folded::{self, Folded};
+use super::folded::{self, Ends, Folded, Write};
 use super::lines::Raw;
 use super::long::{FINE, Turns};
 use super::{Plan, Point, Shape, num_traits_like::Float};
+use crate::engine::Shared;
+use crate::engine::cache::prefetch;
 use crate::engine::isa::{Level, level};
 use crate::engine::parallel::parallel_for;
 use crate::engine::scratch::with_scratch;
@@ -34,8 +36,9 @@ pub struct Group<'a, T> {
     plan: &'a Plan<T>,
     batch: &'a Batch<T>,
     raw: &'a Raw<T>,
-    /// Of this group.
-    turns: Option<&'a [T]>,
+    way: Way<'a, T>,
+    /// The group's number.
+    at: usize,
     /// First line and number of lines.
     first: usize,
     count: usize,
@@ -45,10 +48,22 @@ pub struct Group<'a, T> {
     near: *mut T,
 }
 
+/// Where lines come from and go to. The two calls of a long line have a matrix between them, which lies as groups of columns
+/// compute it, one after the other: for each group its rows, each a vector of real and one of imaginary parts. So neither
+/// call reads or writes places far from each other there.
+#[derive(Clone, Copy)]
+pub(super) enum Way<'a, T> {
+    /// From memory to memory.
+    Lines,
+    /// From memory to the matrix, of which lines are columns. Each element is turned.
+    IntoMatrix(&'a Turns<T>, Shared<*mut T>),
+    /// From the matrix, of which lines are rows, to memory.
+    FromMatrix(Shared<*mut T>),
+}
+
 const GRAIN: usize = 40_000;
 
-/// `turns` are of the elements of lines that are columns of a matrix.
-pub(super) fn run<T: Point>(plan: &Plan<T>, raw: &Raw<T>, turns: Option<&Turns<T>>) {
+pub(super) fn run<T: Point>(plan: &Plan<T>, raw: &Raw<T>, way: Way<T>) {
     let Some(batch) = &plan.batch else { return };
     let level = level();
     let lanes = T::lanes(level);
@@ -62,16 +77,19 @@ pub(super) fn run<T: Point>(plan: &Plan<T>, raw: &Raw<T>, turns: Option<&Turns<T
     let each = length * (length.ilog2() as usize + 8) / 8 * lanes;
     let room = length * 2 * lanes;
     parallel_for(rows * per_row, GRAIN / each.max(1), |range| {
-        let near = batch.folded.as_ref().map_or(0, |f| f.near() * 2 * lanes);
-        with_scratch::<T, _>(2 * room + near, |buffer| {
+        let (near, spare) = batch.folded.as_ref().map_or((0, 0), |f| (f.near(), f.spare()));
+        let (near, spare) = (near * 2 * lanes, spare * 2 * lanes);
+        with_scratch::<T, _>(2 * room + spare + near, |buffer| {
             let (a, b) = buffer.split_at_mut(room);
-            let (b, near) = b.split_at_mut(room);
+            let (b, near) = b.split_at_mut(room + spare);
             let (a, b, near) = (a.as_mut_ptr(), b.as_mut_ptr(), near.as_mut_ptr());
             for g in range {
                 let (r, at) = (g / per_row, g % per_row * lanes);
                 let count = lanes.min(row - at);
-                let turns = turns.map(|t| t.group(g));
-                T::group(level, &Group { plan, batch, raw, turns, first: r * row + at, count, a, b, near });
+                T::group(
+                    level,
+                    &Group { plan, batch, raw, way, at: g, first: r * row + at, count, a, b, near },
+                );
             }
         });
     });
@@ -106,6 +124,11 @@ impl<T: Copy> Move<'_, T> {
         let whole = self.count == lanes;
         self.apart == 1 && if self.beside { whole } else { self.stride == self.width && (whole || reading) }
     }
+    /// From element to element, where an element is a complex number in memory.
+    #[inline(always)]
+    pub(super) fn pairs(&self) -> Option<usize> {
+        (self.width == 2).then_some(self.stride)
+    }
     /// Element `e` of lines that follow each other, to a pair of vectors.
     ///
     /// # Safety
@@ -124,6 +147,20 @@ impl<T: Copy> Move<'_, T> {
             };
             re.store(to);
             im.store(to.add(V::N));
+        }
+    }
+    /// Asks for the memory of element `e` of lines that follow each other, `groups` groups of lines later.
+    #[inline(always)]
+    pub(super) fn ask_beside<V: Vector<T = T>>(&self, at: *const T, e: usize, groups: usize) {
+        const LINE: usize = 64;
+        let at =
+            at.wrapping_add(self.starts[0] + groups * V::N * self.width + 2 / self.width * e * self.stride);
+        // of packed real lines an element is two places
+        let (places, floats) = if self.width == 2 { (1, 2 * V::N) } else { (2, V::N) };
+        for place in 0..places {
+            for line in (0..floats).step_by(LINE / size_of::<T>()) {
+                prefetch(at.wrapping_add(place * self.stride + line).cast());
+            }
         }
     }
     /// A pair of vectors to element `e` of lines that follow each other.
@@ -261,8 +298,15 @@ unsafe fn group<V: Vector<T: Point>>(g: &Group<V::T>) {
         let parts: Parts = if raw.forward { (0, lanes) } else { (lanes, 0) };
         // straight into the first pass where nothing else comes before it
         let folded = g.batch.folded.as_ref();
-        let straight = folded.is_some() && plan.shape != Shape::Real && !raw.conj && read.suits(lanes, true);
-        if !straight {
+        let of_matrix = matches!(g.way, Way::FromMatrix(_));
+        let straight = !of_matrix
+            && folded.is_some()
+            && plan.shape != Shape::Real
+            && !raw.conj
+            && read.suits(lanes, true);
+        if let Way::FromMatrix(matrix) = g.way {
+            rows_of_matrix::<V>(g, matrix.get().cast_const());
+        } else if !straight {
             read.read::<V>(raw.src);
             if raw.conj {
                 let minus = V::splat(-V::T::of(1.0));
@@ -295,16 +339,18 @@ unsafe fn group<V: Vector<T: Point>>(g: &Group<V::T>) {
         };
         let x = match folded {
             Some(f) => {
-                let last = !from_real && g.turns.is_none() && write.suits(lanes, false);
-                let ends = folded::Ends {
-                    read: straight.then_some((&read, raw.src)),
-                    write: last.then_some((&write, raw.dst, raw.scale)),
-                    a,
-                    b,
-                    near: g.near,
+                let to = match g.way {
+                    Way::IntoMatrix(turns, matrix) if f.turns() => {
+                        Write::Turned(turns.group(g.at), matrix.get().add(g.at * length * step))
+                    }
+                    Way::Lines | Way::FromMatrix(_) if !from_real && write.suits(lanes, false) => {
+                        Write::Memory(&write, raw.dst, (!raw.unscaled).then_some(raw.scale))
+                    }
+                    _ => Write::Buffer,
                 };
-                folded::run::<V>(f, &ends, parts);
-                if last {
+                let read = straight.then_some((&read, raw.src));
+                folded::run::<V>(f, &Ends { read, write: to, a, b, near: g.near }, parts);
+                if !matches!(to, Write::Buffer) {
                     return;
                 }
                 a
@@ -318,8 +364,9 @@ unsafe fn group<V: Vector<T: Point>>(g: &Group<V::T>) {
                 x
             }
         };
-        if let Some(turns) = g.turns {
-            turn::<V>(x, length, turns, parts);
+        if let Way::IntoMatrix(turns, matrix) = g.way {
+            let to = matrix.get().add(g.at * length * step);
+            return turn::<V>(x, to, length, turns.group(g.at), parts);
         }
         if from_real {
             after_real::<V>(plan, x, length, packed);
@@ -332,9 +379,15 @@ unsafe fn group<V: Vector<T: Point>>(g: &Group<V::T>) {
 /// Turns each element by the product of a coarse and a fine turn.
 ///
 /// # Safety
-/// The buffer holds `rows` elements, and the machine has the instructions.
+/// `buffer` and `to` hold `rows` elements, and the machine has the instructions.
 #[inline(always)]
-unsafe fn turn<V: Vector<T: Point>>(buffer: *mut V::T, rows: usize, turns: &[V::T], parts: Parts) {
+unsafe fn turn<V: Vector<T: Point>>(
+    buffer: *const V::T,
+    to: *mut V::T,
+    rows: usize,
+    turns: &[V::T],
+    parts: Parts,
+) {
     let (lanes, step) = (V::N, 2 * V::N);
     let parts_of_turns: Parts = (0, lanes);
     assert!(turns.len() >= (FINE + rows.div_ceil(FINE)) * step);
@@ -344,9 +397,29 @@ unsafe fn turn<V: Vector<T: Point>>(buffer: *mut V::T, rows: usize, turns: &[V::
             let coarse = load::<V>(turns.as_ptr().add((FINE + i) * step), parts_of_turns);
             for k in 0..FINE.min(rows - from) {
                 let fine = load::<V>(turns.as_ptr().add(k * step), parts_of_turns);
-                let p = buffer.add((from + k) * step);
-                store(load::<V>(p, parts).times(fine.times(coarse)), p, parts);
+                let at = (from + k) * step;
+                store(load::<V>(buffer.add(at), parts).times(fine.times(coarse)), to.add(at), parts);
             }
+        }
+    }
+}
+
+/// Brings the rows of a group from the matrix into the buffer.
+///
+/// # Safety
+/// The matrix has as many groups of columns as a row has vectors, and as many rows as there are lines; the machine has the
+/// instructions.
+#[inline(always)]
+unsafe fn rows_of_matrix<V: Vector<T: Point>>(g: &Group<V::T>, matrix: *const V::T) {
+    let (n, lanes, step, rows) = (g.plan.n, V::N, 2 * V::N, g.raw.to.count());
+    // SAFETY: the caller's promise; missing lanes read the last line, and columns beyond the last stay out of the buffer.
+    unsafe {
+        for first in (0..n).step_by(lanes) {
+            let row = |l: usize| matrix.add((first / lanes * rows + g.first + l.min(g.count - 1)) * step);
+            // what a line has no place for goes where its last element will be
+            let to = |i: usize| g.a.add((first + i).min(n) * step);
+            V::square(row, to, None);
+            V::square(|l| row(l).add(lanes), |i| to(i).add(lanes), None);
         }
     }
 }

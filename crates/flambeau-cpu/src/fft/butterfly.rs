@@ -172,27 +172,98 @@ unsafe fn odd<V: Vector, const R: usize>(x: [C<V>; R], turns: *const Complex<V::
     }
 }
 
-/// A result times the number that stands in its place in a table of pairs of vectors, if there is one.
+/// What becomes of a pass's results.
+pub(super) trait Results<V: Vector> {
+    /// Stores the result of place `e`.
+    ///
+    /// # Safety
+    /// The place is one of the results', and the machine has the instructions.
+    unsafe fn put(&self, y: C<V>, e: usize, parts: Parts);
+}
+/// Pairs of vectors of the buffer.
+pub(super) struct Pairs<T>(pub *mut T);
+impl<V: Vector> Results<V> for Pairs<V::T> {
+    #[inline(always)]
+    unsafe fn put(&self, y: C<V>, e: usize, parts: Parts) {
+        // SAFETY: the caller's promise.
+        unsafe { store(y, self.0.add(e * 2 * V::N), parts) }
+    }
+}
+/// The same, each turned by the number in its place in a table of pairs of vectors.
+struct Turned<T>(*mut T, *const T);
+impl<V: Vector> Results<V> for Turned<V::T> {
+    #[inline(always)]
+    unsafe fn put(&self, y: C<V>, e: usize, parts: Parts) {
+        let at = e * 2 * V::N;
+        // SAFETY: the caller's promise.
+        unsafe { store(y.times(load::<V>(self.1.add(at), (0, V::N))), self.0.add(at), parts) }
+    }
+}
+/// Pairs of vectors with a step between, each turned by the number in its place in a table, one for all lines.
+pub(super) struct TurnedAlike<T>(pub *mut T, pub usize, pub *const Complex<T>);
+impl<V: Vector> Results<V> for TurnedAlike<V::T> {
+    #[inline(always)]
+    unsafe fn put(&self, y: C<V>, e: usize, parts: Parts) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let w = *self.2.add(e);
+            let w = C { re: V::splat(w.re), im: V::splat(w.im) };
+            store(y.times(w), self.0.add(e * self.1), parts);
+        }
+    }
+}
+/// Pairs of vectors with a step between.
+pub(super) struct Apart<T>(pub *mut T, pub usize);
+impl<V: Vector> Results<V> for Apart<V::T> {
+    #[inline(always)]
+    unsafe fn put(&self, y: C<V>, e: usize, parts: Parts) {
+        // SAFETY: the caller's promise.
+        unsafe { store(y, self.0.add(e * self.1), parts) }
+    }
+}
+/// Times a scale, if there is one.
+///
+/// # Safety
+/// The machine has the instructions.
 #[inline(always)]
-unsafe fn turned<V: Vector, const TURN: bool>(x: C<V>, table: *const V::T, at: usize) -> C<V> {
-    // SAFETY: the caller has the instructions, and with `TURN` a table of all results.
-    unsafe { if TURN { x.times(load::<V>(table.add(at), (0, V::N))) } else { x } }
+pub(super) unsafe fn scaled<V: Vector>(y: C<V>, by: Option<V>) -> C<V> {
+    match by {
+        None => y,
+        // SAFETY: the caller's promise.
+        Some(by) => unsafe { C { re: y.re.mul(by), im: y.im.mul(by) } },
+    }
+}
+/// Complex numbers in memory, times a scale, with a step between vectors of them.
+pub(super) struct Scaled<V: Vector>(pub *mut V::T, pub usize, pub Option<V>);
+impl<V: Vector> Results<V> for Scaled<V> {
+    #[inline(always)]
+    unsafe fn put(&self, y: C<V>, e: usize, parts: Parts) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let y = scaled(y, self.2);
+            let (re, im) = if parts.0 == 0 { (y.re, y.im) } else { (y.im, y.re) };
+            let (a, b) = V::together(re, im);
+            let to = self.0.add(e * self.1);
+            a.store(to);
+            b.store(to.add(V::N));
+        }
+    }
 }
 
 /// A pass of one radix: `$x` becomes `$y`. No closures: they would not have the instructions.
 macro_rules! pass {
     ($name:ident, $r:literal, |$x:ident, $turns:ident| $y:expr) => {
         #[inline(always)]
-        unsafe fn $name<V: Vector<T: Float>, const LINE: bool, const TURN: bool>(
+        unsafe fn $name<V: Vector<T: Float>, R: Results<V>, const LINE: bool>(
             p: &Pass<V::T>,
             src: *const V::T,
-            dst: *mut V::T,
+            step: usize,
+            to: &R,
             parts: Parts,
-            table: *const V::T,
         ) {
-            let (m, s, step, $turns) = (p.m, p.s, 2 * V::N, p.turns.as_ptr());
+            let (m, s, $turns) = (p.m, p.s, p.turns.as_ptr());
             let _ = $turns;
-            // SAFETY: the caller's promise: both buffers hold `radix * m * s` pairs of vectors.
+            // SAFETY: the caller's promise: source and results hold `radix * m * s` pairs of vectors.
             unsafe {
                 for q in 0..m {
                     let w = p.factors.as_ptr().add(q * ($r - 1));
@@ -202,8 +273,8 @@ macro_rules! pass {
                             $x[j] = fetch::<V, LINE>(src.add((i + s * (q + m * j)) * step), parts);
                         }
                         let y: [C<V>; $r] = $y;
-                        let at = (i + s * $r * q) * step;
-                        store(turned::<V, TURN>(y[0], table, at), dst.add(at), parts);
+                        let e = i + s * $r * q;
+                        to.put(y[0], e, parts);
                         for j in 1..$r {
                             let w = *w.add(j - 1);
                             let y = if q == 0 {
@@ -211,8 +282,7 @@ macro_rules! pass {
                             } else {
                                 y[j].times(C { re: V::splat(w.re), im: V::splat(w.im) })
                             };
-                            let at = (i + s * ($r * q + j)) * step;
-                            store(turned::<V, TURN>(y, table, at), dst.add(at), parts);
+                            to.put(y, e + s * j, parts);
                         }
                     }
                 }
@@ -240,15 +310,15 @@ pub(super) unsafe fn run<V: Vector<T: Float>, const LINE: bool>(
     dst: *mut V::T,
     parts: Parts,
 ) {
-    // SAFETY: the caller's promise; without turns there is no table.
-    unsafe { run_turned::<V, LINE, false>(p, src, dst, parts, std::ptr::null()) }
+    // SAFETY: the caller's promise.
+    unsafe { any_radix::<V, _, LINE>(p, src, &Pairs(dst), parts) }
 }
-/// [`run`]; with `TURN` each result is turned by the number in its place in `table`.
+/// [`run`]; each result is turned by the number in its place in `table`.
 ///
 /// # Safety
 /// As [`run`], and the table is as long as the buffers.
 #[inline(always)]
-pub(super) unsafe fn run_turned<V: Vector<T: Float>, const LINE: bool, const TURN: bool>(
+pub(super) unsafe fn run_turned<V: Vector<T: Float>, const LINE: bool>(
     p: &Pass<V::T>,
     src: *const V::T,
     dst: *mut V::T,
@@ -256,16 +326,52 @@ pub(super) unsafe fn run_turned<V: Vector<T: Float>, const LINE: bool, const TUR
     table: *const V::T,
 ) {
     // SAFETY: the caller's promise.
+    unsafe { any_radix::<V, _, LINE>(p, src, &Turned(dst, table), parts) }
+}
+#[inline(always)]
+unsafe fn any_radix<V: Vector<T: Float>, R: Results<V>, const LINE: bool>(
+    p: &Pass<V::T>,
+    src: *const V::T,
+    to: &R,
+    parts: Parts,
+) {
+    let step = 2 * V::N;
+    // SAFETY: the caller's promise.
     unsafe {
         match p.radix {
-            2 => by_2::<V, LINE, TURN>(p, src, dst, parts, table),
-            4 => by_4::<V, LINE, TURN>(p, src, dst, parts, table),
-            8 => by_8::<V, LINE, TURN>(p, src, dst, parts, table),
-            3 => by_3::<V, LINE, TURN>(p, src, dst, parts, table),
-            5 => by_5::<V, LINE, TURN>(p, src, dst, parts, table),
-            7 => by_7::<V, LINE, TURN>(p, src, dst, parts, table),
-            11 => by_11::<V, LINE, TURN>(p, src, dst, parts, table),
-            _ => by_13::<V, LINE, TURN>(p, src, dst, parts, table),
+            2 => by_2::<V, R, LINE>(p, src, step, to, parts),
+            4 => by_4::<V, R, LINE>(p, src, step, to, parts),
+            8 => by_8::<V, R, LINE>(p, src, step, to, parts),
+            3 => by_3::<V, R, LINE>(p, src, step, to, parts),
+            5 => by_5::<V, R, LINE>(p, src, step, to, parts),
+            7 => by_7::<V, R, LINE>(p, src, step, to, parts),
+            11 => by_11::<V, R, LINE>(p, src, step, to, parts),
+            _ => by_13::<V, R, LINE>(p, src, step, to, parts),
+        }
+    }
+}
+
+/// Whether these are two passes with the radices of [`run_apart`].
+pub(super) fn may_be_apart<T>(passes: &[Pass<T>]) -> bool {
+    passes.len() == 2 && passes.iter().all(|p| p.radix == 4 || p.radix == 8)
+}
+/// [`run`] by four or eight, with `step` numbers between elements of the source and whatever is done with the results.
+///
+/// # Safety
+/// As [`run`].
+#[inline(always)]
+pub(super) unsafe fn run_apart<V: Vector<T: Float>, R: Results<V>, const LINE: bool>(
+    p: &Pass<V::T>,
+    src: *const V::T,
+    step: usize,
+    to: &R,
+    parts: Parts,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match p.radix {
+            4 => by_4::<V, R, LINE>(p, src, step, to, parts),
+            _ => by_8::<V, R, LINE>(p, src, step, to, parts),
         }
     }
 }

@@ -1,10 +1,11 @@
 //! Long lines as matrices: transforms of all columns, a turn of each element, transforms of all rows. Columns and rows run side
 //! by side, so a line of millions of points has the caches and threads that many short ones have.
 
-use super::batch;
+use super::batch::{self, Way};
 use super::lines::{Lines, Raw};
 use super::single::Single;
 use super::{Plan, Point, Shape, root};
+use crate::engine::Shared;
 use crate::engine::isa::level;
 use crate::engine::room::room;
 use num_complex::Complex;
@@ -77,11 +78,16 @@ impl<T: Point> Long<T> {
     pub(super) fn bytes(&self) -> usize {
         self.turns.table.len() * size_of::<T>() + self.down.bytes() + self.across.bytes()
     }
+    /// Numbers of the matrix between.
+    fn between(&self) -> usize {
+        self.rows * self.columns.next_multiple_of(T::lanes(level()))
+    }
     /// From `src` by way of `through` to `dst`.
-    fn between(&self, forward: bool, src: *const T, through: &mut [Complex<T>], dst: *mut T) {
+    fn run(&self, forward: bool, src: *const T, through: &mut [Complex<T>], dst: *mut T) {
         let (rows, columns) = (self.rows, self.columns);
-        assert!(through.len() >= rows * columns);
-        let through = through.as_mut_ptr().cast::<T>();
+        assert!(through.len() >= self.between());
+        // SAFETY: groups of columns write parts of their own, and rows are read once all of them have ended.
+        let through = unsafe { Shared::new(through.as_mut_ptr().cast::<T>()) };
         let lines = |inner, inner_step: usize, stride: usize| Lines {
             outer: 1,
             outer_step: 0,
@@ -100,9 +106,10 @@ impl<T: Point> Long<T> {
             unscaled: true,
         };
         let columns_of = lines(columns, 1, columns);
-        batch::run(&self.down, &raw(src, columns_of, through, columns_of), Some(&self.turns));
+        let into = Way::IntoMatrix(&self.turns, through);
+        batch::run(&self.down, &raw(src, columns_of, dst, columns_of), into);
         let (from, to) = (lines(rows, columns, 1), lines(rows, 1, rows));
-        batch::run(&self.across, &raw(through.cast_const(), from, dst, to), None);
+        batch::run(&self.across, &raw(src, from, dst, to), Way::FromMatrix(through));
     }
 }
 
@@ -113,15 +120,15 @@ pub(super) struct Directed<'a, T> {
 }
 impl<T: Point> Single<T> for Directed<'_, T> {
     fn scratch(&self) -> usize {
-        self.long.rows * self.long.columns
+        self.long.between()
     }
     fn run(&self, line: &mut [Complex<T>], scratch: &mut [Complex<T>]) {
-        assert_eq!(line.len(), self.scratch());
+        assert_eq!(line.len(), self.long.rows * self.long.columns);
         let p = line.as_mut_ptr().cast::<T>();
-        self.long.between(self.forward, p.cast_const(), scratch, p);
+        self.long.run(self.forward, p.cast_const(), scratch, p);
     }
     fn run_from(&self, src: &[Complex<T>], line: &mut [Complex<T>], scratch: &mut [Complex<T>]) {
-        assert!(line.len() == self.scratch() && src.len() == line.len());
-        self.long.between(self.forward, src.as_ptr().cast(), scratch, line.as_mut_ptr().cast());
+        assert!(line.len() == self.long.rows * self.long.columns && src.len() == line.len());
+        self.long.run(self.forward, src.as_ptr().cast(), scratch, line.as_mut_ptr().cast());
     }
 }

@@ -200,7 +200,7 @@ pub fn transform<T: Point>(
         return along::run(plan, along, &raw);
     }
     match &plan.long {
-        _ if plan.side_by_side(count) => batch::run(plan, &raw, None),
+        _ if plan.side_by_side(count) => batch::run(plan, &raw, batch::Way::Lines),
         Some(long) => single::run(plan, &long::Directed { long, forward: raw.forward }, &raw),
         None => single::run(plan, &*single(), &raw),
     }

@@ -197,20 +197,24 @@ fn along_the_line_in_its_place() {
 }
 #[test]
 fn long_lines_are_matrices() {
-    let n = 1 << 15;
-    let x: Vec<Complex<f64>> = pairs(&values(2 * n));
     let l = Lines { outer: 1, outer_step: 0, inner: 1, inner_step: 0, stride: 1 };
     let none = || -> Arc<dyn Single<f64>> { panic!("a long line goes by itself") };
-    for forward in [true, false] {
+    // sides of 128 and 256; of 200 and 225, no whole vectors; of 256 twice
+    for (n, forward) in [1 << 15, 45_000, 1 << 16].into_iter().flat_map(|n| [(n, true), (n, false)]) {
+        let x: Vec<Complex<f64>> = pairs(&values(2 * n));
         let plan = Plan::<f64>::new(n, Shape::Complex);
         let mut y = vec![Complex::new(0.0, 0.0); n];
         transform(&plan, forward, 0.5, (Input::Complex(&x, false), &l), (Output::Complex(&mut y), &l), none);
         for k in [0, 1, 2, 63, 64, 255, 12345, n - 1] {
             let w = |j: usize| if forward { root(j * k % n, n) } else { root(j * k % n, n).conj() };
             let want: Complex<f64> = x.iter().enumerate().map(|(j, v)| v * w(j)).sum::<Complex<f64>>() * 0.5;
-            assert!((y[k] - want).norm() < 1e-8, "{k}: {} {want}", y[k]);
+            assert!((y[k] - want).norm() < 1e-8, "{n} {k}: {} {want}", y[k]);
         }
+        let mut there = x;
+        transform(&plan, forward, 0.5, (Input::Itself, &l), (Output::Complex(&mut there), &l), none);
+        assert_eq!(y, there);
     }
+    let n = 1 << 15;
     // real ones, forth and back
     let real = values(2 * n);
     let (mut half, mut back) = (vec![Complex::new(0.0, 0.0); n + 1], vec![0.0; 2 * n]);
@@ -297,5 +301,8 @@ fn columns_of_a_large_matrix() {
         }
     }
     compare::<f32>(128, 1e-4);
+    // both sides go through two passes of four or eight
+    compare::<f32>(512, 4e-4);
+    compare::<f64>(1024, 1e-11);
     compare::<f64>(192, 1e-12);
 }

@@ -1,6 +1,7 @@
 //! LU decomposition with partial pivoting, recursive over columns, and what follows from it. Columns are contiguous.
 
 use super::field::{Field, Real};
+use super::lu_ahead;
 use super::product::{Steps, Triangle, invert_lower_rows, product, solve_rows, transpose};
 use super::vector::axpy;
 use crate::engine::scratch::with_scratch;
@@ -26,12 +27,37 @@ pub fn factor<T: Field>(
     if n <= LEAF {
         return leaf(a, ld, m, n, pivots, pivot);
     }
+    if lu_ahead::pays(m, n) {
+        return lu_ahead::by_panels(a, ld, m, n, pivots, pivot);
+    }
     let left = if m < n && m <= n / 2 { m } else { (k / 2).next_multiple_of(LEAF).clamp(1, n - 1) };
     let right = n - left;
     let below = left.min(m);
     let mut info = factor(a, ld, m, left, &mut pivots[..below], pivot);
     let (l, r) = a.split_at_mut(left * ld);
-    exchange(r, ld, right, &pivots[..below]);
+    update(l, ld, m, below, r, right, &pivots[..below]);
+    if k > below {
+        let later = factor(&mut r[below..], ld, m - below, right, &mut pivots[below..k], pivot);
+        if info == 0 && later > 0 {
+            info = later + below as i32;
+        }
+        exchange(&mut l[below..], ld, left, &pivots[below..k]);
+        pivots[below..k].iter_mut().for_each(|p| *p += below);
+    }
+    info
+}
+/// Brings the `right` columns `r` up to date with the `below` columns before them, which are decomposed: their rows are exchanged, the first
+/// `below` of them solved, the others reduced.
+pub(super) fn update<T: Field>(
+    l: &[T],
+    ld: usize,
+    m: usize,
+    below: usize,
+    r: &mut [T],
+    right: usize,
+    pivots: &[usize],
+) {
+    exchange(r, ld, right, pivots);
     with_scratch::<T, _>(below * right, |w| {
         // rows of the upper right part side by side
         for i0 in (0..below).step_by(16) {
@@ -55,18 +81,9 @@ pub fn factor<T: Field>(
             );
         }
     });
-    if k > below {
-        let later = factor(&mut r[below..], ld, m - below, right, &mut pivots[below..k], pivot);
-        if info == 0 && later > 0 {
-            info = later + below as i32;
-        }
-        exchange(&mut l[below..], ld, left, &pivots[below..k]);
-        pivots[below..k].iter_mut().for_each(|p| *p += below);
-    }
-    info
 }
 /// Exchanges rows `k` and `pivots[k]` of `n` columns, in order.
-fn exchange<T: Copy>(a: &mut [T], ld: usize, n: usize, pivots: &[usize]) {
+pub(super) fn exchange<T: Copy>(a: &mut [T], ld: usize, n: usize, pivots: &[usize]) {
     for j in 0..n {
         let c = &mut a[j * ld..];
         for (k, p) in pivots.iter().enumerate() {

@@ -11,6 +11,7 @@ mod halves;
 mod hessenberg;
 mod ldl;
 mod lu;
+mod lu_ahead;
 mod many;
 mod once;
 mod product;

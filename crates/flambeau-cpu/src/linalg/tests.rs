@@ -1,5 +1,5 @@
 use super::bidiagonal::{Vectors, svd};
-use super::{cholesky, hessenberg, ldl, lu, qr, tridiagonal};
+use super::{cholesky, hessenberg, ldl, lu, lu_ahead, qr, tridiagonal};
 use num_complex::Complex;
 
 type C = Complex<f64>;
@@ -33,6 +33,44 @@ fn close(a: &[C], b: &[C]) {
 }
 const SIZES: [usize; 8] = [1, 2, 3, 7, 16, 33, 70, 130];
 
+/// That `L U` of a decomposition is the matrix with its rows exchanged.
+#[track_caller]
+fn lu_is(a: &[C], f: &[C], rows: &[usize], m: usize, n: usize) {
+    let k = m.min(n);
+    let l: Vec<C> = (0..m * k)
+        .map(|i| match (i % m).cmp(&(i / m)) {
+            std::cmp::Ordering::Greater => f[i],
+            std::cmp::Ordering::Equal => C::new(1.0, 0.0),
+            _ => C::new(0.0, 0.0),
+        })
+        .collect();
+    assert!(l.iter().all(|z| z.re.abs() + z.im.abs() <= 2.0));
+    let u: Vec<C> =
+        (0..k * n).map(|i| if i % k <= i / k { f[i / k * m + i % k] } else { C::new(0.0, 0.0) }).collect();
+    let mut p = a.to_vec();
+    for j in 0..n {
+        rows.iter().enumerate().for_each(|(i, r)| p.swap(j * m + i, j * m + r));
+    }
+    close(&times(&l, &u, m, k, n), &p);
+}
+#[test]
+fn lu_by_panels() {
+    for (m, n) in [(192, 192), (200, 230), (230, 200), (300, 65), (64, 130), (129, 129)] {
+        let a = sample(m, n, m + n);
+        let (mut f, k) = (a.clone(), m.min(n));
+        let mut rows = vec![0; k];
+        assert_eq!(lu_ahead::by_panels(&mut f, m, m, n, &mut rows, true), 0);
+        lu_is(&a, &f, &rows, m, n);
+    }
+    // the first column without a pivot counts, in whichever panel
+    for at in [3, 70, 150] {
+        let n = 160;
+        let mut a = sample(n, n, at);
+        (0..n).for_each(|i| a[at * n + i] = C::new(0.0, 0.0));
+        a[155 * n..156 * n].fill(C::new(0.0, 0.0));
+        assert_eq!(lu_ahead::by_panels(&mut a, n, n, n, &mut vec![0; n], true), at as i32 + 1);
+    }
+}
 #[test]
 fn lu_puts_together() {
     for n in SIZES {
@@ -41,22 +79,7 @@ fn lu_puts_together() {
             let (mut f, k) = (a.clone(), m.min(n));
             let mut rows = vec![0; k];
             assert_eq!(lu::factor(&mut f, m, m, n, &mut rows, true), 0);
-            let l: Vec<C> = (0..m * k)
-                .map(|i| match (i % m).cmp(&(i / m)) {
-                    std::cmp::Ordering::Greater => f[i],
-                    std::cmp::Ordering::Equal => C::new(1.0, 0.0),
-                    _ => C::new(0.0, 0.0),
-                })
-                .collect();
-            assert!(l.iter().all(|z| z.re.abs() + z.im.abs() <= 2.0));
-            let u: Vec<C> = (0..k * n)
-                .map(|i| if i % k <= i / k { f[i / k * m + i % k] } else { C::new(0.0, 0.0) })
-                .collect();
-            let mut p = a.clone();
-            for j in 0..n {
-                rows.iter().enumerate().for_each(|(i, r)| p.swap(j * m + i, j * m + r));
-            }
-            close(&times(&l, &u, m, k, n), &p);
+            lu_is(&a, &f, &rows, m, n);
             if m == n {
                 let mut x = vec![C::new(0.0, 0.0); n * n];
                 lu::inverse(&f, n, &rows, &mut x);
