@@ -283,3 +283,63 @@ pub fn softmax_backward<T: Float>(dy: &[T], y: &[T], outer: usize, n: usize, inn
 pub fn log_softmax_backward<T: Float>(dy: &[T], y: &[T], outer: usize, n: usize, inner: usize, dx: &mut [T]) {
     backward::<T, true>(dy, y, outer, n, inner, dx);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn close(got: &[f32], want: &[f64], what: &str) {
+        for (i, (g, w)) in got.iter().zip(want).enumerate() {
+            assert!((f64::from(*g) - w).abs() <= 1e-6 * w.abs().max(0.3), "{what} at {i}: {g} {w}");
+        }
+    }
+
+    /// Rows and columns of all lengths, by vectors and without, against the definition in f64.
+    #[test]
+    fn agrees_with_the_definition() {
+        for (outer, n, inner) in
+            [(1, 37, 1), (5, 10, 1), (3, 300, 1), (2, 5, 7), (1, 9, 1030), (1, 4, 2500), (40, 3, 65)]
+        {
+            let len = outer * n * inner;
+            let x: Vec<f32> = (0..len).map(|i| ((i * 7919) % 1013) as f32 * 0.011 - 5.0).collect();
+            let up: Vec<f32> = (0..len).map(|i| ((i * 31) % 17) as f32 * 0.1 - 0.7).collect();
+            let (mut soft, mut log) = (vec![0.0f64; len], vec![0.0f64; len]);
+            let (mut soft_back, mut log_back) = (soft.clone(), soft.clone());
+            for o in 0..outer {
+                for i in 0..inner {
+                    let at = |k: usize| (o * n + k) * inner + i;
+                    let sum: f64 = (0..n).map(|k| f64::from(x[at(k)]).exp()).sum();
+                    for k in 0..n {
+                        log[at(k)] = f64::from(x[at(k)]) - sum.ln();
+                        soft[at(k)] = log[at(k)].exp();
+                    }
+                    let dot: f64 = (0..n).map(|k| f64::from(up[at(k)]) * soft[at(k)]).sum();
+                    let all: f64 = (0..n).map(|k| f64::from(up[at(k)])).sum();
+                    for k in 0..n {
+                        soft_back[at(k)] = soft[at(k)] * (f64::from(up[at(k)]) - dot);
+                        log_back[at(k)] = f64::from(up[at(k)]) - soft[at(k)] * all;
+                    }
+                }
+            }
+            let (mut y, mut l, mut d) = (vec![0.0f32; len], vec![0.0f32; len], vec![0.0f32; len]);
+            softmax(&x, outer, n, inner, &mut y);
+            close(&y, &soft, "softmax");
+            log_softmax(&x, outer, n, inner, &mut l);
+            close(&l, &log, "log_softmax");
+            softmax_backward(&up, &y, outer, n, inner, &mut d);
+            close(&d, &soft_back, "softmax backward");
+            log_softmax_backward(&up, &l, outer, n, inner, &mut d);
+            close(&d, &log_back, "log_softmax backward");
+            let wide: Vec<f64> = x.iter().map(|x| f64::from(*x)).collect();
+            let mut y = vec![0.0; len];
+            softmax(&wide, outer, n, inner, &mut y);
+            assert!(y.iter().zip(&soft).all(|(y, s)| (y - s).abs() < 1e-14), "{outer} {n} {inner}");
+        }
+        // a row of -inf is undefined, one with some is not
+        let (low, mut y) = ([f32::NEG_INFINITY; 3], [0.0f32; 3]);
+        softmax(&low, 1, 3, 1, &mut y);
+        assert!(y.iter().all(|y| y.is_nan()));
+        softmax(&[f32::NEG_INFINITY, 1.0, 1.0], 1, 3, 1, &mut y);
+        assert_eq!(y, [0.0, 0.5, 0.5]);
+    }
+}
