@@ -3,7 +3,7 @@
 use crate::engine::SharedMut;
 use crate::engine::cache::{copy_run, finish, streams};
 use crate::engine::erase::erased;
-use crate::engine::parallel::parallel_for;
+use crate::engine::parallel::{num_threads, parallel_for};
 use crate::engine::room::collected;
 use crate::reduction::fold::GRAIN;
 use crate::{Any, AnyMut};
@@ -11,10 +11,9 @@ use crate::{Any, AnyMut};
 /// Bytes that a part gives to a row from which on copying row by row pays off.
 const RUN: usize = 128;
 
-/// Whether [`join`] suits parts that give so many bytes to each of so many rows: a single row is one run per part, which
-/// threads share better by themselves, and short runs are better moved column by column.
+/// Whether [`join`] suits parts that give so many bytes to each of so many rows: short runs are better moved column by column.
 pub fn suits(parts: usize, rows: usize, row_bytes: usize) -> bool {
-    rows > 1 && row_bytes >= RUN * parts
+    rows > 0 && row_bytes >= RUN * parts
 }
 
 /// `out[r] = parts[0][r] ++ parts[1][r] ++ ..` for each of `rows` rows. The result is written front to back, which its memory
@@ -42,7 +41,32 @@ fn join_typed<T: Copy + Send + Sync>(parts: &[&[T]], rows: usize, out: &mut [T])
     let (width, all) = (out.len() / rows, 2 * size_of_val(out));
     let bytes = |part: &&[T]| size_of_val(*part) / rows;
     let stream = parts.iter().all(|p| streams(out.as_ptr().cast(), bytes(p), all));
+    let len = out.len();
     let place = SharedMut::new(out);
+    if rows < 4 * num_threads() {
+        // few long rows are cut, at lines of memory so that each piece may be streamed
+        let starts: Vec<usize> = collected(parts.iter().scan(0, |end, p| {
+            let start = *end;
+            *end += p.len() / rows;
+            Some(start)
+        }));
+        let line = 64 / size_of::<T>();
+        return parallel_for(len.div_ceil(line), GRAIN.div_ceil(line), |lines| {
+            let (mut at, end) = (lines.start * line, len.min(lines.end * line));
+            while at < end {
+                let (row, column) = (at / width, at % width);
+                // the last part that begins here or before: the empty ones before it have nothing to copy
+                let k = starts.partition_point(|s| *s <= column) - 1;
+                let n = parts[k].len() / rows;
+                let from = &parts[k][row * n..][column - starts[k]..n];
+                let from = &from[..from.len().min(end - at)];
+                // SAFETY: each element is handled by one task.
+                copy_run(unsafe { place.slice(at, from.len()) }, from, stream);
+                at += from.len();
+            }
+            finish(stream);
+        });
+    }
     parallel_for(rows, GRAIN.div_ceil(width), |range| {
         for r in range {
             // SAFETY: each row is handled by one task.
@@ -72,6 +96,17 @@ mod tests {
         for r in 0..3000 {
             assert_eq!(out[5 * r..][..2], a[2 * r..][..2]);
             assert_eq!(out[5 * r + 2..][..3], b[3 * r..][..3]);
+        }
+        // few rows, cut inside of the parts and between them
+        for rows in [1, 2, 3] {
+            let parts: Vec<Vec<u32>> =
+                [7usize, 0, 40_000, 64, 23_331].iter().map(|n| (0..(n * rows) as u32).collect()).collect();
+            let mut out = vec![u32::MAX; parts.iter().map(Vec::len).sum()];
+            let all: Vec<Any> = parts.iter().map(|p| Any::new(&p[..])).collect();
+            assert_eq!(join(&all, rows, AnyMut::new(&mut out[..])), Some(()));
+            let row =
+                |r: usize| parts.iter().flat_map(move |p| p[p.len() / rows * r..][..p.len() / rows].to_vec());
+            assert!(out.iter().copied().eq((0..rows).flat_map(row)), "{rows}");
         }
         let other = [1i32];
         assert_eq!(join(&[Any::new(&other[..])], 1, AnyMut::new(&mut out[..1])), None);

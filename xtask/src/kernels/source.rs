@@ -56,7 +56,8 @@ impl Parse for Rows {
                 body.parse::<Token![=>]>()?;
                 // the CPU's own vectors for a formula are no matter of the device
                 let class = match class.to_string().as_str() {
-                    "float_exp" | "float_tanh" | "float_sigmoid" | "float_silu" | "float_gelu_tanh" => "float".into(),
+                    "float_exp" | "float_tanh" | "float_sigmoid" | "float_silu" | "float_gelu"
+                    | "float_gelu_tanh" => "float".to_string(),
                     other => other.to_string(),
                 };
                 formulas.push(Formula { class, body: body.parse()? });

@@ -97,12 +97,12 @@ mod x86 {
         }
     }
 
-    /// A tile of `N` vectors per row.
+    /// A tile of `N` vectors per row; with `AHEAD`, the lines of B that lie `ahead` elements behind are asked for.
     ///
     /// # Safety
     /// All places that the tile names are valid, and C is not used elsewhere meanwhile.
     #[target_feature(enable = "avx512f")]
-    pub(super) unsafe fn tile<const N: usize>(t: &Tile) {
+    pub(super) unsafe fn tile<const N: usize, const AHEAD: bool>(t: &Tile, ahead: usize) {
         let last = (u32::MAX >> (32 - (t.n - (N - 1) * LANES))) as __mmask16;
         let mut acc = [[_mm512_setzero_ps(); N]; ROWS];
         let (rows, mut a, mut b) = (t.rows, 0, t.b);
@@ -118,6 +118,9 @@ mod x86 {
                 let mut v = [_mm512_setzero_ps(); N];
                 for (j, v) in v.iter_mut().enumerate() {
                     let from = from.wrapping_add(j * LANES);
+                    if AHEAD {
+                        prefetch(from.wrapping_add(ahead).cast());
+                    }
                     // SAFETY: the caller's promise; the mask ends at column n.
                     *v = unsafe {
                         if j + 1 < N { _mm512_loadu_ps(from) } else { _mm512_maskz_loadu_ps(last, from) }
@@ -220,13 +223,33 @@ pub(crate) unsafe fn tile(t: &Tile) {
     // SAFETY: the caller's promise.
     unsafe {
         match t.n.div_ceil(LANES) {
-            1 => x86::tile::<1>(t),
-            2 => x86::tile::<2>(t),
-            _ => x86::tile::<3>(t),
+            1 => x86::tile::<1, false>(t, 0),
+            2 => x86::tile::<2, false>(t, 0),
+            _ => x86::tile::<3, false>(t, 0),
         }
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = t;
+}
+/// [`tile`] where B comes from the second cache level by rows that are far apart: each step asks for what lies `ahead` elements
+/// behind.
+///
+/// # Safety
+/// As [`tile`].
+#[inline]
+pub(crate) unsafe fn tile_ahead(t: &Tile, ahead: usize) {
+    debug_assert!(t.n >= 1 && t.n <= COLS);
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the caller's promise.
+    unsafe {
+        match t.n.div_ceil(LANES) {
+            1 => x86::tile::<1, true>(t, ahead),
+            2 => x86::tile::<2, true>(t, ahead),
+            _ => x86::tile::<3, true>(t, ahead),
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (t, ahead);
 }
 
 /// `to[p * COLS + j] = from[j * step + p]` for `j < n` and `p < depth`: the panel of a matrix that is stored transposed.

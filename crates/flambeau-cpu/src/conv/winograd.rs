@@ -7,7 +7,7 @@
 
 use super::by_position::Grid;
 use super::shape::ConvShape;
-use crate::blas::unpacked::{COLS, ROWS, Tile, available, column_tiles, tile, turn};
+use crate::blas::unpacked::{COLS, ROWS, Tile, available, column_tiles, tile_ahead, turn};
 use crate::engine::SharedMut;
 use crate::engine::accumulate::fold;
 use crate::engine::cache::prefetch;
@@ -25,6 +25,8 @@ const LANES: usize = 16;
 const TAPS: usize = 9;
 /// Channels whose terms are added at a time: sums of sums have smaller errors.
 const DEPTH: usize = 64;
+/// Channels by which their terms are asked for before they are added.
+const AHEAD: usize = 8;
 /// Squares that are transformed and multiplied together, about.
 const SQUARES: usize = 128;
 /// Bytes of transformed input that stay in the second cache level.
@@ -428,7 +430,7 @@ impl<'a> Plan<'a> {
                                 add: k > 0,
                             };
                             // SAFETY: a tile of both transforms; `products` has ROWS rows for each place.
-                            unsafe { tile(&t) };
+                            unsafe { tile_ahead(&t, AHEAD * step) };
                         });
                     }
                 }

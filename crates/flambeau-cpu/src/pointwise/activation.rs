@@ -45,7 +45,7 @@ pointwise! {
     /// Elu that is smooth for every alpha: alpha * (exp(x / alpha) - 1) below 0.
     CELU = "celu"(x; alpha) cost 600 { float => elu(x, alpha, V::one(), alpha.recip()) }
     /// x times the normal distribution function.
-    GELU = "gelu"(x) cost 350 { float => x * x.normal_cdf() }
+    GELU = "gelu"(x) cost 350 { float_gelu => x * x.normal_cdf() }
     /// Gelu by a tanh, written as a sigmoid: half of 1 + tanh(y) is sigmoid(2 y), which is cheaper and loses no digits below 0.
     GELU_TANH = "gelu_tanh"(x) cost 450 {
         float_gelu_tanh => x * (V::c(2.0 * SQRT_2_PI) * (x + V::c(GELU_CUBE) * x * x * x)).sigmoid(),

@@ -304,6 +304,7 @@ by_vectors! {
     float_tanh: tanh;
     float_sigmoid: sigmoid;
     float_silu: silu;
+    float_gelu: gelu;
     float_gelu_tanh: gelu_tanh;
 }
 /// Loops of a float formula that is computed in f64 whatever the dtype.

@@ -39,6 +39,7 @@ macro_rules! pointwise {
     (@class float_tanh $($r:tt)*) => { $crate::pointwise!(@imp Float (V: Real) V, V; $($r)*); };
     (@class float_sigmoid $($r:tt)*) => { $crate::pointwise!(@imp Float (V: Real) V, V; $($r)*); };
     (@class float_silu $($r:tt)*) => { $crate::pointwise!(@imp Float (V: Real) V, V; $($r)*); };
+    (@class float_gelu $($r:tt)*) => { $crate::pointwise!(@imp Float (V: Real) V, V; $($r)*); };
     (@class float_gelu_tanh $($r:tt)*) => { $crate::pointwise!(@imp Float (V: Real) V, V; $($r)*); };
     (@class int $($r:tt)*) => { $crate::pointwise!(@imp Integer (V: Int) V, V; $($r)*); };
     (@class boolean $($r:tt)*) => { $crate::pointwise!(@imp Boolean () bool, bool; $($r)*); };

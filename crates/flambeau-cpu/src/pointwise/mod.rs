@@ -17,7 +17,7 @@
 //! |---|---|---|---|
 //! | `float` | `V: Real` | f32 f64 per instruction set; f16 bf16 in f32 by blocks | `V` |
 //! | `float_hot` | as `float` | as `float`, with loops of their own for scalar operands | `V` |
-//! | `float_exp` `float_tanh` `float_sigmoid` `float_silu` `float_gelu_tanh` | as `float` | as `float`, by vectors of their own where the machine has AVX-512 | `V` |
+//! | `float_exp` `float_tanh` `float_sigmoid` `float_silu` `float_gelu` `float_gelu_tanh` | as `float` | as `float`, by vectors of their own where the machine has AVX-512 | `V` |
 //! | `float_wide` | as `float` | all in f64 by blocks, vectorised | `V` |
 //! | `float_scalar` | as `float` | all in f64 by blocks, one by one | `V` |
 //! | `int` | `V: Int`, wrapping | i32 i64 u64; u8 i8 i16 u16 in i32, u32 in i64 by blocks | `V` |

@@ -5,17 +5,27 @@ pub mod erased;
 use crate::engine::accumulate::fold;
 use crate::engine::cache::prefetch;
 use crate::engine::isa::{self, Isa, Job, Level, best_for};
-use crate::engine::parallel::parallel_for;
+use crate::engine::parallel::{num_threads, parallel_for};
 use crate::engine::room::filled;
 use crate::engine::{SharedMut, span};
 use crate::num::{Arith, Compute, Float, Order, Stored};
 use crate::reduction::fold::GRAIN;
+use std::ops::Range;
 
 type Op<T> = <T as Stored>::Compute;
 /// Elements of a row that are computed together.
 const LANES: usize = 16;
-/// Columns that a strided softmax handles together.
-const W: usize = 64;
+/// Most columns that a strided softmax handles together.
+const W: usize = 1024;
+/// The fewest that are cut off for another thread.
+const LEAST: usize = 64;
+
+/// Columns that are handled together. Wide tiles pass along whole rows, as the machine reads ahead; narrow ones of rows that are a
+/// power of two long would find nothing in the caches that the pass before left there. The results do not depend on it.
+fn width(outer: usize, inner: usize) -> usize {
+    let parts = num_threads().div_ceil(outer);
+    inner.div_ceil(parts).next_multiple_of(LANES).clamp(LEAST, W).min(inner)
+}
 
 /// The larger one, where a NaN may get lost: what is computed with the maximum finds it again.
 #[inline(always)]
@@ -89,59 +99,62 @@ impl<T: Float, const LOG: bool> Job for Row<'_, T, LOG> {
     }
 }
 
-/// A tile of columns of a contiguous `[n, inner]` block; `y` may be written at the columns `at..at + w` only.
+/// Tiles of columns of a contiguous `[outer, n, inner]` tensor, each `w` wide or what is left of a row.
 struct Cols<'a, T: Float, const LOG: bool> {
     x: &'a [T],
     y: &'a SharedMut<'a, T>,
-    base: usize,
     n: usize,
     inner: usize,
     w: usize,
+    /// Those of one task.
+    tiles: Range<usize>,
 }
 impl<T: Float, const LOG: bool> Job for Cols<'_, T, LOG> {
     type Out = ();
     const BEST: Level = best_for::<T>();
     #[inline(always)]
     fn run<I: Isa>(self) {
-        let Cols { x, y, base, n, inner, w } = self;
-        let (mut m, mut s) = ([Op::<T>::LOW; W], [Op::<T>::ZERO; W]);
-        for k in 0..n {
-            let a = &x[base + k * inner..][..w];
-            for j in 0..w {
-                m[j] = max(m[j], a[j].up());
-            }
-        }
+        let Cols { x, y, n, inner, w, tiles } = self;
         let exp = Op::<T>::exp_vectors();
-        for k in 0..n {
-            let a = &x[base + k * inner..][..w];
-            if let Some(exp) = exp {
-                let mut e = [Op::<T>::ZERO; W];
-                (0..w).for_each(|j| e[j] = a[j].up() - m[j]);
-                exp(&mut e[..w]);
-                (0..w).for_each(|j| s[j] = s[j] + e[j]);
-                continue;
+        let (mut m, mut s, mut e) = ([Op::<T>::ZERO; W], [Op::<T>::ZERO; W], [Op::<T>::ZERO; W]);
+        for t in tiles {
+            let i = t % inner.div_ceil(w) * w;
+            let base = t / inner.div_ceil(w) * n * inner + i;
+            let w = w.min(inner - i);
+            let (m, s, e) = (&mut m[..w], &mut s[..w], &mut e[..w]);
+            m.fill(Op::<T>::LOW);
+            s.fill(Op::<T>::ZERO);
+            for k in 0..n {
+                let a = &x[base + k * inner..][..w];
+                m.iter_mut().zip(a).for_each(|(m, a)| *m = max(*m, a.up()));
             }
-            for j in 0..w {
-                s[j] = s[j] + (a[j].up() - m[j]).exp::<I>();
+            for k in 0..n {
+                let a = &x[base + k * inner..][..w];
+                if let Some(exp) = exp {
+                    e.iter_mut().zip(a).zip(&*m).for_each(|((e, a), m)| *e = a.up() - *m);
+                    exp(e);
+                    s.iter_mut().zip(&*e).for_each(|(s, e)| *s = *s + *e);
+                } else {
+                    s.iter_mut().zip(a).zip(&*m).for_each(|((s, a), m)| *s = *s + (a.up() - *m).exp::<I>());
+                }
             }
-        }
-        for j in 0..w {
-            s[j] = if LOG { s[j].log() } else { Op::<T>::ONE / s[j] };
-        }
-        for k in 0..n {
-            let a = &x[base + k * inner..][..w];
-            // SAFETY: tiles are disjoint, and each is handled by one task.
-            let o = unsafe { y.slice(base + k * inner, w) };
-            if let (false, Some(exp)) = (LOG, exp) {
-                let mut e = [Op::<T>::ZERO; W];
-                (0..w).for_each(|j| e[j] = a[j].up() - m[j]);
-                exp(&mut e[..w]);
-                (0..w).for_each(|j| o[j] = T::down(e[j] * s[j]));
-                continue;
+            for s in s.iter_mut() {
+                *s = if LOG { s.log() } else { Op::<T>::ONE / *s };
             }
-            for j in 0..w {
-                let v = a[j].up() - m[j];
-                o[j] = T::down(if LOG { v - s[j] } else { v.exp::<I>() * s[j] });
+            for k in 0..n {
+                let a = &x[base + k * inner..][..w];
+                // SAFETY: tiles are disjoint, and each is handled by one task.
+                let o = unsafe { y.slice(base + k * inner, w) };
+                if let (false, Some(exp)) = (LOG, exp) {
+                    e.iter_mut().zip(a).zip(&*m).for_each(|((e, a), m)| *e = a.up() - *m);
+                    exp(e);
+                    o.iter_mut().zip(&*e).zip(&*s).for_each(|((o, e), s)| *o = T::down(*e * *s));
+                } else {
+                    for (((o, a), m), s) in o.iter_mut().zip(a).zip(&*m).zip(&*s) {
+                        let v = a.up() - *m;
+                        *o = T::down(if LOG { v - *s } else { v.exp::<I>() * *s });
+                    }
+                }
             }
         }
     }
@@ -169,13 +182,9 @@ fn forward<T: Float, const LOG: bool>(
             isa::run(Row::<T, LOG> { x: &x[r.start * n..r.end * n], y, n, tmp: &mut tmp, keep });
         });
     }
-    let tiles = inner.div_ceil(W);
-    parallel_for(outer * tiles, (GRAIN / 8 / (n * inner.min(W))).max(1), |r| {
-        for t in r {
-            let i = t % tiles * W;
-            let base = t / tiles * n * inner + i;
-            isa::run(Cols::<T, LOG> { x, y: &y, base, n, inner, w: W.min(inner - i) });
-        }
+    let w = width(outer, inner);
+    parallel_for(outer * inner.div_ceil(w), (GRAIN / 8 / (n * w)).max(1), |tiles| {
+        isa::run(Cols::<T, LOG> { x, y: &y, n, inner, w, tiles });
     });
 }
 
@@ -198,14 +207,16 @@ struct Back<'a, T: Float, const LOG: bool> {
     dx: &'a SharedMut<'a, T>,
     n: usize,
     inner: usize,
-    tiles: std::ops::Range<usize>,
+    /// The width of a tile of columns; 1 of rows.
+    w: usize,
+    tiles: Range<usize>,
 }
 impl<T: Float, const LOG: bool> Job for Back<'_, T, LOG> {
     type Out = ();
     const BEST: Level = best_for::<T>();
     #[inline(always)]
     fn run<I: Isa>(self) {
-        let Back { dy, y, dx, n, inner, tiles } = self;
+        let Back { dy, y, dx, n, inner, w, tiles } = self;
         if inner == 1 {
             for row in tiles {
                 let (dy, y) = (&dy[row * n..][..n], &y[row * n..][..n]);
@@ -220,25 +231,26 @@ impl<T: Float, const LOG: bool> Job for Back<'_, T, LOG> {
             }
             return;
         }
-        let per = inner.div_ceil(W);
+        let mut s = [Op::<T>::ZERO; W];
         for t in tiles {
-            let i = t % per * W;
-            let w = W.min(inner - i);
-            let base = t / per * n * inner + i;
-            let mut s = [Op::<T>::ZERO; W];
+            let i = t % inner.div_ceil(w) * w;
+            let base = t / inner.div_ceil(w) * n * inner + i;
+            let w = w.min(inner - i);
+            let s = &mut s[..w];
+            s.fill(Op::<T>::ZERO);
             for k in 0..n {
                 let (d, v) = (&dy[base + k * inner..][..w], &y[base + k * inner..][..w]);
-                for j in 0..w {
-                    s[j] = s[j] + if LOG { d[j].up() } else { d[j].up() * v[j].up() };
+                for ((s, d), v) in s.iter_mut().zip(d).zip(v) {
+                    *s = *s + if LOG { d.up() } else { d.up() * v.up() };
                 }
             }
             for k in 0..n {
                 let (d, v) = (&dy[base + k * inner..][..w], &y[base + k * inner..][..w]);
                 // SAFETY: tiles are disjoint, and each is handled by one task.
                 let o = unsafe { dx.slice(base + k * inner, w) };
-                for j in 0..w {
-                    let (d, v) = (d[j].up(), v[j].up());
-                    o[j] = T::down(if LOG { d - v.exp::<I>() * s[j] } else { v * (d - s[j]) });
+                for (((o, d), v), s) in o.iter_mut().zip(d).zip(v).zip(&*s) {
+                    let (d, v) = (d.up(), v.up());
+                    *o = T::down(if LOG { d - v.exp::<I>() * *s } else { v * (d - *s) });
                 }
             }
         }
@@ -258,9 +270,9 @@ fn backward<T: Float, const LOG: bool>(
         return;
     }
     let dx = SharedMut::new(dx);
-    let tiles = outer * inner.div_ceil(W);
-    parallel_for(tiles, (GRAIN / 4 / (n * inner.min(W))).max(1), |tiles| {
-        isa::run(Back::<T, LOG> { dy, y, dx: &dx, n, inner, tiles })
+    let w = width(outer, inner);
+    parallel_for(outer * inner.div_ceil(w), (GRAIN / 4 / (n * w)).max(1), |tiles| {
+        isa::run(Back::<T, LOG> { dy, y, dx: &dx, n, inner, w, tiles })
     });
 }
 /// Gradient of [`softmax`] from its result `y`.
@@ -270,4 +282,64 @@ pub fn softmax_backward<T: Float>(dy: &[T], y: &[T], outer: usize, n: usize, inn
 /// Gradient of [`log_softmax`] from its result `y`.
 pub fn log_softmax_backward<T: Float>(dy: &[T], y: &[T], outer: usize, n: usize, inner: usize, dx: &mut [T]) {
     backward::<T, true>(dy, y, outer, n, inner, dx);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn close(got: &[f32], want: &[f64], what: &str) {
+        for (i, (g, w)) in got.iter().zip(want).enumerate() {
+            assert!((f64::from(*g) - w).abs() <= 1e-6 * w.abs().max(0.3), "{what} at {i}: {g} {w}");
+        }
+    }
+
+    /// Rows and columns of all lengths, by vectors and without, against the definition in f64.
+    #[test]
+    fn agrees_with_the_definition() {
+        for (outer, n, inner) in
+            [(1, 37, 1), (5, 10, 1), (3, 300, 1), (2, 5, 7), (1, 9, 1030), (1, 4, 2500), (40, 3, 65)]
+        {
+            let len = outer * n * inner;
+            let x: Vec<f32> = (0..len).map(|i| ((i * 7919) % 1013) as f32 * 0.011 - 5.0).collect();
+            let up: Vec<f32> = (0..len).map(|i| ((i * 31) % 17) as f32 * 0.1 - 0.7).collect();
+            let (mut soft, mut log) = (vec![0.0f64; len], vec![0.0f64; len]);
+            let (mut soft_back, mut log_back) = (soft.clone(), soft.clone());
+            for o in 0..outer {
+                for i in 0..inner {
+                    let at = |k: usize| (o * n + k) * inner + i;
+                    let sum: f64 = (0..n).map(|k| f64::from(x[at(k)]).exp()).sum();
+                    for k in 0..n {
+                        log[at(k)] = f64::from(x[at(k)]) - sum.ln();
+                        soft[at(k)] = log[at(k)].exp();
+                    }
+                    let dot: f64 = (0..n).map(|k| f64::from(up[at(k)]) * soft[at(k)]).sum();
+                    let all: f64 = (0..n).map(|k| f64::from(up[at(k)])).sum();
+                    for k in 0..n {
+                        soft_back[at(k)] = soft[at(k)] * (f64::from(up[at(k)]) - dot);
+                        log_back[at(k)] = f64::from(up[at(k)]) - soft[at(k)] * all;
+                    }
+                }
+            }
+            let (mut y, mut l, mut d) = (vec![0.0f32; len], vec![0.0f32; len], vec![0.0f32; len]);
+            softmax(&x, outer, n, inner, &mut y);
+            close(&y, &soft, "softmax");
+            log_softmax(&x, outer, n, inner, &mut l);
+            close(&l, &log, "log_softmax");
+            softmax_backward(&up, &y, outer, n, inner, &mut d);
+            close(&d, &soft_back, "softmax backward");
+            log_softmax_backward(&up, &l, outer, n, inner, &mut d);
+            close(&d, &log_back, "log_softmax backward");
+            let wide: Vec<f64> = x.iter().map(|x| f64::from(*x)).collect();
+            let mut y = vec![0.0; len];
+            softmax(&wide, outer, n, inner, &mut y);
+            assert!(y.iter().zip(&soft).all(|(y, s)| (y - s).abs() < 1e-14), "{outer} {n} {inner}");
+        }
+        // a row of -inf is undefined, one with some is not
+        let (low, mut y) = ([f32::NEG_INFINITY; 3], [0.0f32; 3]);
+        softmax(&low, 1, 3, 1, &mut y);
+        assert!(y.iter().all(|y| y.is_nan()));
+        softmax(&[f32::NEG_INFINITY, 1.0, 1.0], 1, 3, 1, &mut y);
+        assert_eq!(y, [0.0, 0.5, 0.5]);
+    }
 }

@@ -51,7 +51,8 @@ pub(crate) fn execute<'t>(
         strides.push(st.iter().zip(shape).map(|(s, n)| if *n == 1 { 0 } else { s * item }).collect());
     }
     let plan = Plan::new(shape, &strides, n_ops);
-    let flags = if fresh { stream_flag(bytes) } else { 0 };
+    // outputs that are inputs too are left out of it where the runs are known
+    let flags = stream_flag(bytes);
     // PyTorch writes through a view whose elements share memory, such as `unfold`; here one thread does it, because two
     // would race
     let alone = !fresh && !out.is_contiguous() && geometry::may_overlap(out.sizes(), out.strides());

@@ -67,7 +67,7 @@ mod vectors {
         }
     }
     /// A polynomial for each quarter of a binade from 1/8 to 10, one of its own below, around centres whose results are nearly
-    /// float32 numbers. At most 0.58 units in the last place.
+    /// float32 numbers. At most 0.57 units in the last place.
     ///
     /// # Safety
     /// As [`all`].
@@ -123,6 +123,32 @@ mod vectors {
     pub(super) unsafe fn silu(x: __m512) -> __m512 {
         // SAFETY: the caller's promise.
         unsafe { _mm512_div_ps(x, one_and_exp(x)) }
+    }
+    /// x times the normal distribution function, which is 0 and 1 exactly from 6 on: a half and an odd function by a polynomial for each
+    /// quarter of a binade. The function's error is at most 6e-8.
+    ///
+    /// # Safety
+    /// As [`all`].
+    #[inline(always)]
+    pub(super) unsafe fn gelu(x: __m512) -> __m512 {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let sign = _mm512_castps_si512(all(-0.0));
+            let bits = _mm512_castps_si512(x);
+            let a = _mm512_castsi512_ps(_mm512_andnot_si512(sign, bits));
+            // the second operand where one is NaN
+            let a = _mm512_min_ps(all(6.0), a);
+            let at = _mm512_srli_epi32::<21>(_mm512_castps_si512(_mm512_max_ps(a, all(0.0625))));
+            let t = _mm512_sub_ps(a, look(&NORMAL_C, at));
+            let p = _mm512_fmadd_ps(look(&NORMAL_6, at), t, look(&NORMAL_5, at));
+            let p = _mm512_fmadd_ps(p, t, look(&NORMAL_4, at));
+            let p = _mm512_fmadd_ps(p, t, look(&NORMAL_3, at));
+            let p = _mm512_fmadd_ps(p, t, look(&NORMAL_2, at));
+            let p = _mm512_fmadd_ps(p, t, look(&NORMAL_1, at));
+            let y = _mm512_castps_si512(_mm512_fmadd_ps(p, t, look(&NORMAL_0, at)));
+            let y = _mm512_castsi512_ps(_mm512_ternarylogic_epi32::<0xd8>(y, bits, sign));
+            _mm512_mul_ps(x, _mm512_add_ps(y, all(0.5)))
+        }
     }
     /// `x / (1 + e^-y)` with `y = 2 sqrt(2 / pi) (x + 0.044715 x^3)`: gelu by a tanh.
     ///
@@ -188,6 +214,8 @@ loops! {
     sigmoid;
     /// `x / (1 + e^-x)` of each number.
     silu;
+    /// Gelu of each number.
+    gelu;
     /// Gelu by a tanh of each number.
     gelu_tanh;
 }
