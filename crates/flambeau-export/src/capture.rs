@@ -18,7 +18,7 @@ use flambeau_core::dispatch::object::Kwargs;
 use flambeau_core::dispatch::stand_in::substituting;
 use flambeau_core::{Error, Result, Tensor, Value, ops};
 use flambeau_fx::capture::{Capture, Leaves, Level};
-use flambeau_fx::pytree::TreeSpec;
+use flambeau_fx::pytree::{self, TreeSpec};
 use flambeau_fx::symbolic::{Bindings, Expr, Number};
 use flambeau_fx::{Argument, GraphModule, Op, Val};
 use flambeau_nn::Module;
@@ -467,6 +467,7 @@ impl Program<'_> {
         };
         drop(watched);
         let seen = calls.map(Calls::seen).unwrap_or_default();
+        pytree::check([&out])?;
         let mut leaves = Vec::new();
         let out_spec = TreeSpec::flatten(&out, &mut leaves);
         if let Some(v) = leaves.iter().find(|v| matches!(v, Value::Object(_))) {
@@ -505,6 +506,7 @@ pub(crate) fn export(
     options: &ExportOptions,
 ) -> Result<ExportedProgram> {
     let names = own_names(&options.names, args.len(), &options.kwargs);
+    pytree::check(args.iter().chain(options.kwargs.iter().map(|(_, v)| v)))?;
     let (spec, leaves) = leaves_of(&names, args, &options.kwargs);
     let mut sizes = Sizes::of(&options.dynamic, &leaves, &names)?;
     let program = Program { module, forward, spec, leaves, preserved: &options.preserved };

@@ -1,7 +1,7 @@
 //! Classes with fields among arguments and results.
 
 use flambeau_core::{Error, Result, Value};
-use flambeau_fx::pytree::Record;
+use flambeau_fx::pytree::{self, Record};
 
 /// A class with fields, which arguments and results of programs may be: see [`register_dataclass`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,9 +45,10 @@ impl DataClass {
     /// An object with these values of its fields, in order.
     ///
     /// # Errors
-    /// Another number of values than there are fields.
+    /// Another number of values than there are fields; values that are nested too deeply.
     pub fn value(&self, values: impl IntoIterator<Item = Value>) -> Result<Value> {
         let values: Vec<Value> = values.into_iter().collect();
+        pytree::check(&values)?;
         if values.len() != self.fields.len() {
             return Err(Error::type_(format!(
                 "{} has {} fields, and {} values were given",

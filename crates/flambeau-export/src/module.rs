@@ -11,7 +11,7 @@ use crate::written::written_back;
 use flambeau_core::dispatch::object::{Kwargs, Object, ObjectRef};
 use flambeau_core::gradients::grad_mode::is_recording;
 use flambeau_core::{Error, Result, Tensor, Value};
-use flambeau_fx::pytree::{Kind, TreeSpec};
+use flambeau_fx::pytree::{self, Kind, TreeSpec};
 use flambeau_fx::symbolic::Expr;
 use flambeau_fx::{CodeGen, Graph, GraphModule, Node, Op, PlannedInterpreter, Val};
 use std::any::Any;
@@ -210,6 +210,7 @@ impl ExportedModule {
         self.graph_module.submodule(GUARDS)?.call(leaves, &[]).map(drop)
     }
     pub(crate) fn leaves(&self, args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
+        pytree::check(args.iter().chain(kwargs.iter().map(|(_, v)| v)))?;
         let mut named = kwargs.to_vec();
         if let [_, TreeSpec { kind: Kind::Dict(keys), .. }] = &self.in_spec.children[..] {
             let same = keys.len() == named.len() && keys.iter().all(|k| named.iter().any(|(n, _)| n == k));

@@ -375,6 +375,7 @@ impl GraphModule {
                 }
             }
         }
+        pytree::check(&given)?;
         let leaves = pytree::leaves(&Value::List(given));
         let out = run(&leaves)?;
         match output {

@@ -2,6 +2,7 @@
 
 use flambeau_core::dispatch::object::{Kwargs, Object, ObjectRef, no_attribute};
 use flambeau_core::dispatch::value::NamedTuple;
+use flambeau_core::types::deep::LEVELS;
 use flambeau_core::{Error, Result, Value};
 use std::any::Any;
 
@@ -108,9 +109,18 @@ impl TreeSpec {
     /// A leaf.
     pub const LEAF: TreeSpec = TreeSpec { kind: Kind::Leaf, children: Vec::new() };
 
-    /// The description of a value, whose leaves are added to the list.
+    /// The description of a value, whose leaves are added to the list. What stands more than 100 levels deep is a leaf; [`check`]
+    /// refuses such values.
     pub fn flatten(v: &Value, leaves: &mut Vec<Value>) -> TreeSpec {
-        let mut all = |l: &[Value]| l.iter().map(|v| TreeSpec::flatten(v, leaves)).collect();
+        TreeSpec::flatten_at(v, leaves, 1)
+    }
+    fn flatten_at(v: &Value, leaves: &mut Vec<Value>, level: usize) -> TreeSpec {
+        if level > LEVELS {
+            leaves.push(v.clone());
+            return TreeSpec::LEAF;
+        }
+        let inner = level + 1;
+        let mut all = |l: &[Value]| l.iter().map(|v| TreeSpec::flatten_at(v, leaves, inner)).collect();
         let (kind, children) = match v {
             Value::List(l) => (Kind::List, all(l)),
             Value::Tuple(l) => (Kind::Tuple, all(l)),
@@ -121,13 +131,13 @@ impl TreeSpec {
             }
             Value::Dict(d) => {
                 let keys = d.iter().map(|(k, _)| k.clone()).collect();
-                (Kind::Dict(keys), d.iter().map(|(_, v)| TreeSpec::flatten(v, leaves)).collect())
+                (Kind::Dict(keys), d.iter().map(|(_, v)| TreeSpec::flatten_at(v, leaves, inner)).collect())
             }
             Value::Object(o) => match o.downcast::<Record>() {
                 Some(r) => {
                     let (keys, none) = r.parts();
                     let there = r.fields.iter().filter(|(k, _)| !none.contains(k));
-                    let children = there.map(|(_, v)| TreeSpec::flatten(v, leaves)).collect();
+                    let children = there.map(|(_, v)| TreeSpec::flatten_at(v, leaves, inner)).collect();
                     (Kind::Record(r.class.clone(), keys, none.into()), children)
                 }
                 None => {
@@ -207,6 +217,31 @@ impl TreeSpec {
         let children: Vec<String> = self.children.iter().map(|c| c.repr_at(indent + 2)).collect();
         format!("TreeSpec({class}, {context}, [{}])", children.join(&format!(",\n{pad}")))
     }
+}
+/// Refuses values that are nested too deeply to be taken apart, records in records among them. It stands where values enter.
+///
+/// # Errors
+/// More than 100 levels.
+pub fn check<'a>(values: impl IntoIterator<Item = &'a Value>) -> Result<()> {
+    fn within(v: &Value, level: usize) -> Result<()> {
+        if level > LEVELS {
+            return Err(Error::runtime(format!(
+                "maximum recursion depth exceeded: a value is nested more than {LEVELS} levels deep"
+            )));
+        }
+        let all = |mut l: &mut dyn Iterator<Item = &Value>| (&mut l).try_for_each(|v| within(v, level + 1));
+        match v {
+            Value::List(l) | Value::Tuple(l) => all(&mut l.iter()),
+            Value::Named(t) => all(&mut t.items.iter()),
+            Value::Dict(d) => all(&mut d.iter().map(|(_, v)| v)),
+            Value::Object(o) => match o.downcast::<Record>() {
+                Some(r) => all(&mut r.fields.iter().map(|(_, v)| v)),
+                None => Ok(()),
+            },
+            _ => Ok(()),
+        }
+    }
+    values.into_iter().try_for_each(|v| within(v, 1))
 }
 /// All leaves of a value.
 pub fn leaves(v: &Value) -> Vec<Value> {

@@ -19,7 +19,7 @@ use crate::written::written_back;
 use flambeau_core::dispatch::object::Kwargs;
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{Error, Result, Tensor, Value, ops};
-use flambeau_fx::pytree::TreeSpec;
+use flambeau_fx::pytree::{self, TreeSpec};
 use flambeau_fx::{Argument, Graph, GraphModule, Node, Op};
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -139,6 +139,7 @@ impl UnflattenedModule {
     pub fn run(&self, args: &[Value], kwargs: &Kwargs) -> Result<Value> {
         let leaves = match (self.checks.leaves(args, kwargs), &self.adapter) {
             (Err(_), Some(adapter)) => {
+                pytree::check(args.iter().chain(kwargs.iter().map(|(_, v)| v)))?;
                 let mut given = Vec::new();
                 let all = Value::Tuple(vec![Value::Tuple(args.to_vec()), Value::Dict(kwargs.to_vec())]);
                 let spec = TreeSpec::flatten(&all, &mut given);

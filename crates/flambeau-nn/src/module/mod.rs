@@ -387,7 +387,8 @@ pub trait Module: Debug + Send + Sync + Any {
         repr::module(self.as_module())
     }
     /// Puts converted parameters and buffers in place of the present ones: floating and complex ones get the dtype, all
-    /// get the device. A parameter that stands in two places is replaced by one. Those that fit stay as they are.
+    /// get the device, those of four or five dimensions the memory format. A parameter that stands in two places is replaced by one.
+    /// Those that fit stay as they are.
     ///
     /// # Errors
     /// A dtype that is neither floating nor complex, a device without memory, a module behind a shared `Arc`.
@@ -402,6 +403,10 @@ pub trait Module: Debug + Send + Sync + Any {
             let mut o = target;
             if !(t.is_floating_point() || t.is_complex()) {
                 o.dtype = None;
+            }
+            // a format is for images and volumes; what else a model has stays as it is
+            if !matches!(t.dim(), 4 | 5) {
+                o.memory_format = None;
             }
             t.try_to(o)
         })

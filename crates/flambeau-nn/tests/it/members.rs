@@ -191,6 +191,11 @@ fn conversions() {
     let mut m = nn::Sequential::new((nn::Conv2d::new(3, 4, 2), nn::BatchNorm2d::new(4)));
     m.to_memory_format(MemoryFormat::ChannelsLast);
     assert!(m.parameters()[0].is_contiguous_format(MemoryFormat::ChannelsLast));
+    // as an option of `to`, which leaves tensors of other dimensions as they are
+    let mut m = nn::Sequential::new((nn::Conv2d::new(3, 4, 2), nn::Linear::new(4, 4)));
+    m.to(MemoryFormat::ChannelsLast);
+    assert!(m.parameters()[0].is_contiguous_format(MemoryFormat::ChannelsLast));
+    assert!(m.parameters()[2].is_contiguous());
     let mut meta = nn::LinearOptions::new(2, 3).device(Device::Meta).build();
     meta.to_empty(Device::Cpu);
     assert_eq!(
