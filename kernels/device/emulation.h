@@ -1,6 +1,13 @@
 // What a C++ compiler of the host needs to know of CUDA: the threads of a block take turns on one thread of the host, as fibers
 // where the kernel has barriers. Blocks run one after the other.
 #pragma once
+#ifdef HOST_HEADERS
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#else
 // The host's functions by name, with the compiler's own words for types: its headers take it longer than most kernels.
 using size_t = __SIZE_TYPE__;
 using uintptr_t = __UINTPTR_TYPE__;
@@ -38,6 +45,7 @@ FUNCTION_OF_TWO(remainder)
 #undef FUNCTION
 #undef FUNCTION_OF_TWO
 }
+#endif
 
 #define __global__
 #define __device__

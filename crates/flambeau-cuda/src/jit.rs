@@ -41,7 +41,8 @@ fn source(f: &Formula, own: &str, computed: &str, inputs: usize, numbers: usize)
         let _ = write!(body, " at<M>(p.to[{k}])[i] = Element<M>::down((typename Element<M>::C)y{k});");
     }
     format!(
-        r#"#include "device/number.cuh"
+        r#"#define HOST_HEADERS
+#include "device/number.cuh"
 #ifdef FLAMBEAU_EMULATED
 #include <math.h>
 template <class T> T min(T a, T b) {{ return b < a ? b : a; }}

@@ -9,6 +9,7 @@ pub(crate) mod field;
 pub(crate) mod forward;
 pub(crate) mod hooks;
 pub(crate) mod keywords;
+mod provided;
 pub(crate) mod repr;
 pub(crate) mod state_dict;
 #[cfg(feature = "serde")]
@@ -178,7 +179,7 @@ pub trait Module: Debug + Send + Sync + Any {
     /// All parameters, each once.
     #[doc(alias = "torch.nn.Module.parameters")]
     fn parameters(&self) -> Vec<Parameter> {
-        self.named_parameters().into_iter().map(|(_, p)| p).collect()
+        provided::parameters(self.as_module())
     }
     /// All buffers with their dotted names, each once.
     #[doc(alias = "torch.nn.Module.named_buffers")]
@@ -192,7 +193,7 @@ pub trait Module: Debug + Send + Sync + Any {
     /// All buffers, each once.
     #[doc(alias = "torch.nn.Module.buffers")]
     fn buffers(&self) -> Vec<Buffer> {
-        self.named_buffers().into_iter().map(|(_, b)| b).collect()
+        provided::buffers(self.as_module())
     }
     /// Direct children with their names, each once.
     #[doc(alias = "torch.nn.Module.named_children")]
@@ -202,7 +203,7 @@ pub trait Module: Debug + Send + Sync + Any {
     /// Direct children, each once.
     #[doc(alias = "torch.nn.Module.children")]
     fn children(&self) -> Vec<&dyn Module> {
-        self.named_children().into_iter().map(|(_, m)| m).collect()
+        provided::children(self.as_module())
     }
     /// The module itself (under the empty name) and all modules below it with their dotted names, each once.
     #[doc(alias = "torch.nn.Module.named_modules")]
@@ -216,7 +217,7 @@ pub trait Module: Debug + Send + Sync + Any {
     /// The module itself and all modules below it, each once.
     #[doc(alias = "torch.nn.Module.modules")]
     fn modules(&self) -> Vec<&dyn Module> {
-        self.named_modules().into_iter().map(|(_, m)| m).collect()
+        provided::modules(self.as_module())
     }
     /// The module at a dotted path.
     ///
@@ -259,9 +260,7 @@ pub trait Module: Debug + Send + Sync + Any {
     }
     /// [`Module::state_dict`] with a prefix, or with the parameters themselves.
     fn state_dict_with(&self, options: StateDictOptions) -> StateDict {
-        let mut out = StateDict::new();
-        state_dict::collect(self.as_module(), &options, &mut out);
-        out
+        provided::state_dict(self.as_module(), &options)
     }
     /// The same, added to a dict (PyTorch's `destination`).
     fn state_dict_into(&self, destination: &mut StateDict, options: StateDictOptions) {
@@ -273,7 +272,7 @@ pub trait Module: Debug + Send + Sync + Any {
     /// A value that is no state dict; missing or unexpected names, other sizes: PyTorch's report.
     #[doc(alias = "torch.nn.Module.load_state_dict")]
     fn load_state_dict(&self, state: &dyn AsStateDict) -> Result<IncompatibleKeys> {
-        state_dict::load(self.as_module(), &*state.as_state_dict()?, true)
+        provided::load_state_dict(self.as_module(), state, true)
     }
     /// [`Module::load_state_dict`] with its options: names that may differ.
     ///
@@ -284,7 +283,7 @@ pub trait Module: Debug + Send + Sync + Any {
         state: &dyn AsStateDict,
         options: LoadStateDictOptions,
     ) -> Result<IncompatibleKeys> {
-        state_dict::load(self.as_module(), &*state.as_state_dict()?, options.strict)
+        provided::load_state_dict(self.as_module(), state, options.strict)
     }
     /// Puts the dict's tensors in the place of the module's own, instead of copying them
     /// (`load_state_dict(..., assign=True)`): dtypes and devices become those of the dict. Build optimizers after it.
@@ -296,7 +295,7 @@ pub trait Module: Debug + Send + Sync + Any {
         state: &dyn AsStateDict,
         options: LoadStateDictOptions,
     ) -> Result<IncompatibleKeys> {
-        state_dict::assign(self.as_module_mut(), &*state.as_state_dict()?, options.strict)
+        provided::assign_state_dict(self.as_module_mut(), state, options.strict)
     }
     /// Sets training mode here and below.
     #[doc(alias = "torch.nn.Module.train")]
@@ -310,19 +309,12 @@ pub trait Module: Debug + Send + Sync + Any {
     }
     /// Sets the mode here and below (PyTorch's `train(mode)`).
     fn set_training(&self, mode: bool) {
-        traversal::apply(self.as_module(), &mut |m| {
-            if let Some(b) = m.base() {
-                b.set_training(mode);
-            }
-        });
+        provided::set_training(self.as_module(), mode);
     }
     /// Whether the module is in training mode. A module without a `base` says what its first child says.
     #[doc(alias = "torch.nn.Module.training")]
     fn is_training(&self) -> bool {
-        match self.base() {
-            Some(b) => b.is_training(),
-            None => self.children().first().is_none_or(|c| c.is_training()),
-        }
+        provided::is_training(self.as_module())
     }
     /// Forgets all gradients.
     #[doc(alias = "torch.nn.Module.zero_grad")]
@@ -393,32 +385,14 @@ pub trait Module: Debug + Send + Sync + Any {
     /// # Errors
     /// A dtype that is neither floating nor complex, a device without memory, a module behind a shared `Arc`.
     fn try_convert(&mut self, target: TensorOptions) -> Result<()> {
-        if let Some(d) = target.dtype.filter(|d| !d.is_floating() && !d.is_complex()) {
-            return Err(Error::type_(format!(
-                "nn.Module.to only accepts floating point or complex dtypes, but got desired dtype=torch.{}",
-                d.name()
-            )));
-        }
-        traversal::convert(self.as_module_mut(), &|t: &Tensor| {
-            let mut o = target;
-            if !(t.is_floating_point() || t.is_complex()) {
-                o.dtype = None;
-            }
-            // a format is for images and volumes; what else a model has stays as it is
-            if !matches!(t.dim(), 4 | 5) {
-                o.memory_format = None;
-            }
-            t.try_to(o)
-        })
+        provided::convert(self.as_module_mut(), target)
     }
     /// Converts floating parameters and buffers, and no complex ones.
     ///
     /// # Errors
     /// A module behind a shared `Arc`.
     fn try_convert_floating(&mut self, dtype: DType) -> Result<()> {
-        traversal::convert(self.as_module_mut(), &|t: &Tensor| {
-            if t.is_floating_point() { t.try_to(dtype) } else { Ok(t.clone()) }
-        })
+        provided::convert_floating(self.as_module_mut(), dtype)
     }
     /// `model.to(bf16)`, `model.to(Device::cuda(0))`, or both. Build optimizers after it: it puts new parameters in
     /// place of the present ones.
@@ -455,7 +429,7 @@ pub trait Module: Debug + Send + Sync + Any {
     /// # Errors
     /// A device without memory; a module behind a shared `Arc`.
     fn try_to_empty(&mut self, device: Device) -> Result<()> {
-        traversal::convert(self.as_module_mut(), &|t: &Tensor| traversal::empty_like(t, device))
+        provided::to_empty(self.as_module_mut(), device)
     }
     /// All parameters and buffers in that dtype, integers too.
     #[track_caller]
@@ -468,7 +442,7 @@ pub trait Module: Debug + Send + Sync + Any {
     /// # Errors
     /// Parameters that want gradients in a dtype that has none; a module behind a shared `Arc`.
     fn try_type_(&mut self, dtype: DType) -> Result<()> {
-        traversal::convert(self.as_module_mut(), &|t: &Tensor| t.try_to(dtype))
+        provided::convert_all(self.as_module_mut(), dtype)
     }
     /// Moves everything to the CPU.
     #[track_caller]
@@ -538,9 +512,7 @@ pub trait Module: Debug + Send + Sync + Any {
     /// A name that is empty, has a dot or is taken; a module without a base.
     #[doc(alias = "torch.nn.Module.register_buffer")]
     fn register_buffer(&self, name: &str, buffer: Buffer) -> Result<()> {
-        let base = self.try_base()?;
-        traversal::check_free(self.as_module(), name, base.buffer(name).is_some())?;
-        base.register_buffer(name, hooks::global::registered_buffer(self.as_module(), name, buffer))
+        provided::register_buffer(self.as_module(), name, buffer)
     }
     /// Adds a parameter at run time; `base.parameter(name)` gives it.
     ///
@@ -548,9 +520,7 @@ pub trait Module: Debug + Send + Sync + Any {
     /// A name that is empty, has a dot or is taken; a module without a base.
     #[doc(alias = "torch.nn.Module.register_parameter")]
     fn register_parameter(&self, name: &str, parameter: Parameter) -> Result<()> {
-        let base = self.try_base()?;
-        traversal::check_free(self.as_module(), name, base.parameter(name).is_some())?;
-        base.register_parameter(name, hooks::global::registered_parameter(self.as_module(), name, parameter))
+        provided::register_parameter(self.as_module(), name, parameter)
     }
     /// Adds a module at run time; `base.module(name)` gives it.
     ///
@@ -559,13 +529,7 @@ pub trait Module: Debug + Send + Sync + Any {
     #[doc(alias = "torch.nn.Module.add_module")]
     #[doc(alias = "torch.nn.Module.register_module")]
     fn register_module(&mut self, name: &str, module: Box<dyn Module>) -> Result<()> {
-        let again = self.try_base()?.module(name).is_some();
-        traversal::check_free(self.as_module(), name, again)?;
-        let module = hooks::global::registered_module(self.as_module(), name, module);
-        match self.base_mut() {
-            Some(b) => b.add_module(name, module),
-            None => Err(traversal::no_base(&self.type_name())),
-        }
+        provided::register_module(self.as_module_mut(), name, module)
     }
 }
 

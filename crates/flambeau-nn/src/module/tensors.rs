@@ -343,17 +343,32 @@ tuples!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11);
 /// The tensors of a value, in order.
 pub(crate) fn list(v: &impl Tensors) -> Vec<Tensor> {
     let mut all = Vec::new();
-    v.visit_tensors(&mut |t| all.push(t.clone()));
+    v.visit_tensors(&mut |t| add(&mut all, t));
     all
+}
+fn add(all: &mut Vec<Tensor>, t: &Tensor) {
+    all.push(t.clone());
 }
 /// Puts tensors in the place of a value's own; `error` is that of another number of them.
 pub(crate) fn put(v: &mut impl Tensors, new: Vec<Tensor>, error: impl Fn(usize) -> Error) -> Result<()> {
-    let given = new.len();
-    let mut new = new.into_iter();
-    let mut missing = false;
-    v.visit_tensors_mut(&mut |t| match new.next() {
-        Some(n) => *t = n,
-        None => missing = true,
-    });
-    if missing || new.next().is_some() { Err(error(given)) } else { Ok(()) }
+    let mut given = Given { count: new.len(), new: new.into_iter(), missing: false };
+    v.visit_tensors_mut(&mut |t| given.put(t));
+    if given.fit() { Ok(()) } else { Err(error(given.count)) }
+}
+/// Tensors for the places of a value; apart from [`put`], which is compiled for every type.
+struct Given {
+    count: usize,
+    new: std::vec::IntoIter<Tensor>,
+    missing: bool,
+}
+impl Given {
+    fn put(&mut self, t: &mut Tensor) {
+        match self.new.next() {
+            Some(n) => *t = n,
+            None => self.missing = true,
+        }
+    }
+    fn fit(&self) -> bool {
+        !self.missing && self.new.len() == 0
+    }
 }
