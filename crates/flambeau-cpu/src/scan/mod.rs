@@ -240,12 +240,12 @@ mod tests {
             let (mut tops, mut at) = (vec![0.0; rows * n], vec![0; rows * n]);
             cummax(&x, g, &mut tops, &mut at);
             for r in 0..rows {
-                let (mut sum, mut top) = (0.0f64, (f32::NEG_INFINITY, 0));
+                let (mut sum, mut top) = (0.0f32, (f32::NEG_INFINITY, 0));
                 for k in 0..n {
                     let v = x[r * room + k];
-                    sum += f64::from(v);
+                    sum += v;
                     top = if v >= top.0 { (v, k as i64) } else { top };
-                    assert_eq!(sums[r * n + k], sum as f32, "{rows} {r} {k}");
+                    assert_eq!(sums[r * n + k], sum, "{rows} {r} {k}");
                     assert_eq!((tops[r * n + k], at[r * n + k]), top, "{rows} {r} {k}");
                 }
             }

@@ -51,7 +51,7 @@ pub(crate) fn execute<'t>(
         strides.push(st.iter().zip(shape).map(|(s, n)| if *n == 1 { 0 } else { s * item }).collect());
     }
     let plan = Plan::new(shape, &strides, n_ops);
-    // outputs that are inputs too are left out of it where the runs are known
+    // in place the loop itself leaves it, since it sees that an input is the output
     let flags = stream_flag(bytes);
     // PyTorch writes through a view whose elements share memory, such as `unfold`; here one thread does it, because two
     // would race
