@@ -67,7 +67,7 @@ mod vectors {
         }
     }
     /// A polynomial for each quarter of a binade from 1/8 to 10, one of its own below, around centres whose results are nearly
-    /// float32 numbers. At most 0.57 units in the last place.
+    /// float32 numbers. At most 0.52 units in the last place.
     ///
     /// # Safety
     /// As [`all`].
@@ -87,10 +87,13 @@ mod vectors {
             let p = _mm512_fmadd_ps(p, t, look(&TANH_4, at));
             let p = _mm512_fmadd_ps(p, t, look(&TANH_3, at));
             let p = _mm512_fmadd_ps(p, t, look(&TANH_2, at));
-            let p = _mm512_fmadd_ps(p, t, look(&TANH_1, at));
             // a small number is its own first approximation
             let first = _mm512_mask_blend_ps(small, look(&TANH_0, at), t);
-            let y = _mm512_fmadd_ps(p, t, first);
+            // the straight line, what its rounding took away, and the rest, so that one rounding is all that counts
+            let slope = look(&TANH_1, at);
+            let line = _mm512_fmadd_ps(slope, t, first);
+            let lost = _mm512_fmadd_ps(slope, t, _mm512_sub_ps(first, line));
+            let y = _mm512_add_ps(line, _mm512_fmadd_ps(p, _mm512_mul_ps(t, t), lost));
             _mm512_castsi512_ps(_mm512_ternarylogic_epi32::<0xd8>(_mm512_castps_si512(y), bits, sign))
         }
     }
