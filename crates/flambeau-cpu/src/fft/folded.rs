@@ -117,6 +117,7 @@ impl<V: Vector> Results<V> for TurnedTwice<'_, V::T> {
 /// # Safety
 /// The machine has the instructions.
 #[inline(always)]
+#[allow(clippy::manual_map)]
 unsafe fn splat_some<V: Vector>(scale: Option<V::T>) -> Option<V> {
     match scale {
         // SAFETY: the caller's promise.
@@ -231,7 +232,7 @@ unsafe fn rows<V: Vector<T: Float>>(f: &Folded<V::T>, ends: &Ends<V::T>, first: 
     let ld = (columns + 1) * step;
     // SAFETY: the caller's promise; all places are below rows * columns, or within `near`.
     unsafe {
-        let (u, v) = (ends.near, ends.near.add(longest * step));
+        let u = ends.near;
         let block = ends.near.add(2 * longest * step);
         for c in 0..wide {
             let k = first + c;

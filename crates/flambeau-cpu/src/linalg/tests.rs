@@ -62,6 +62,12 @@ fn lu_by_panels() {
         assert_eq!(lu_ahead::by_panels(&mut f, m, m, n, &mut rows, true), 0);
         lu_is(&a, &f, &rows, m, n);
     }
+    // columns a page apart, which are copied
+    let (m, n) = (256, 260);
+    let a = sample(m, n, 5);
+    let (mut f, mut rows) = (a.clone(), vec![0; m]);
+    assert_eq!(lu::factor(&mut f, m, m, n, &mut rows, true), 0);
+    lu_is(&a, &f, &rows, m, n);
     // the first column without a pivot counts, in whichever panel
     for at in [3, 70, 150] {
         let n = 160;
