@@ -4,7 +4,9 @@ use flambeau_amp::{
     AutocastOptions, autocast, autocast_guard, get_autocast_dtype, is_autocast_enabled, set_autocast_dtype,
     set_autocast_enabled, try_autocast_guard,
 };
-use flambeau_core::{DType, Tensor, ops};
+use flambeau_core::{DType, Tensor, functions as torch, ops};
+use flambeau_nn::prelude::*;
+use flambeau_nn::{GRU, LSTM, RNN};
 
 fn x() -> Tensor {
     Tensor::from_slice(&[1f32, 2.0, 3.0, 4.0], [2, 2])
@@ -119,4 +121,30 @@ fn a_written_weight_is_cast_again() {
     let after = ops::mm(&x(), &w).unwrap();
     assert!(before.to(DType::F32).sum().item::<f32>() != 0.0);
     assert_eq!(after.to(DType::F32).sum().item::<f32>(), 0.0);
+}
+
+/// Results are in the dtype of what a layer before has given, and near those in float32; outside of a region the dtypes must fit.
+#[test]
+fn recurrent_layers_take_what_comes_from_a_region() {
+    let x = torch::rand([5, 2, 4]);
+    let half = x.to(DType::BF16);
+    let near = |a: &Tensor, b: &Tensor| (a.to(DType::F32) - b).abs().max().item::<f32>() < 0.02;
+    let (gru, lstm, rnn) = (GRU::new(4, 3), LSTM::new(4, 3), RNN::new(4, 3));
+    let (y, h) = autocast("cpu", || gru.call(&half, None));
+    assert_eq!((y.dtype(), h.dtype()), (DType::BF16, DType::BF16));
+    assert!(near(&y, &gru.call(&x, None).0));
+    // with states of the weights' dtype
+    let state = torch::zeros([1, 2, 3]);
+    let (y, _) = autocast("cpu", || gru.call(&half, &state));
+    assert!(y.dtype() == DType::BF16 && near(&y, &gru.call(&x, None).0));
+    let (y, (h, c)) = autocast("cpu", || lstm.call(&half, None));
+    assert_eq!((y.dtype(), h.dtype(), c.dtype()), (DType::BF16, DType::BF16, DType::BF16));
+    assert!(near(&y, &lstm.call(&x, None).0));
+    let (y, _) = autocast("cpu", || rnn.call(&half, None));
+    assert!(y.dtype() == DType::BF16 && near(&y, &rnn.call(&x, None).0));
+    // the weights themselves get the gradients
+    y.to(DType::F32).sum().backward();
+    assert!(rnn.parameters().iter().all(|p| p.grad().is_some_and(|g| g.dtype() == DType::F32)));
+    let e = gru.try_forward(&half, None).unwrap_err();
+    assert!(e.message().contains("does not match weight dtype"), "{e}");
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 /// Methods without a documented name: PyTorch's that it does not document, and Rust's own (conversions from and to Rust's
 /// values, identity of handles, indexing).
-const UNDOCUMENTED: [&str; 30] = [
+const UNDOCUMENTED: [&str; 31] = [
     "_indices",
     "_nnz",
     "_values",
@@ -28,6 +28,7 @@ const UNDOCUMENTED: [&str; 30] = [
     "iter",
     "map2_",
     "output_nr",
+    "register_fallible_post_accumulate_grad_hook",
     "remove_hook",
     "row_indices",
     "set_grad",

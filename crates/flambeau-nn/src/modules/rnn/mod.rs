@@ -16,10 +16,12 @@ use crate::module::{Visitor, VisitorMut};
 use crate::modules::options::Factory;
 use crate::parameter::Parameter;
 use crate::utils::rnn::PackedSequence;
+use flambeau_core::dispatch::autocast::type_of;
 use flambeau_core::dispatch::object::{Instance, Kwargs, ObjectRef};
 use flambeau_core::settings::determinism::warn;
 use flambeau_core::text::PyText;
-use flambeau_core::{Device, Error, Result, Tensor, Value, ensure, ops};
+use flambeau_core::types::autocast;
+use flambeau_core::{DType, Device, Error, Result, Tensor, Value, ensure, ops};
 use flambeau_macros::{Module, class, fields};
 
 /// A recurrent module, and what it has beside its `forward`.
@@ -214,8 +216,9 @@ impl Spec {
     }
     fn check_input(&self, input: &Tensor, w: &RecurrentWeights, packed: bool) -> Result<()> {
         let (got, want) = (input.dtype(), w.all[0].dtype());
+        // regions of autocast bring them to one dtype ([`in_region`])
         ensure!(
-            got == want,
+            got == want || autocast::state().any(),
             Value,
             "RNN input dtype (torch.{0}) does not match weight dtype (torch.{1}). Convert input: input.to(torch.{1}), or convert model: model.to(torch.{0})",
             got.name(),
@@ -295,7 +298,8 @@ fn over_batch<const N: usize>(
     };
     s.check_input(&x, w, false)?;
     check_states(s, &states, batch)?;
-    let (mut y, mut states) = run(&x, &states, &w.tensors())?;
+    let (x, states, weights) = in_region(x, states, w.tensors())?;
+    let (mut y, mut states) = run(&x, &states, &weights)?;
     if single {
         y = ops::squeeze_dim(&y, batch_dim)?;
         states = each(states.each_ref(), |t| ops::squeeze_dim(t, 1))?;
@@ -324,8 +328,26 @@ fn over_packed<const N: usize>(
         s.check_input(&input.data, w, true)?;
         check_states(s, &states, batch)?;
     }
-    let (y, states) = run(&input.data, &states, &w.tensors())?;
+    let (x, states, weights) = in_region(input.data.clone(), states, w.tensors())?;
+    let (y, states) = run(&x, &states, &weights)?;
     Ok((input.with_data(y), permuted(states.each_ref(), &input.unsorted_indices)?))
+}
+/// Where a layer before this one has given the dtype of a region of autocast, the weights and states get it too, as they would within
+/// the products that PyTorch makes of such a layer.
+fn in_region<const N: usize>(
+    x: Tensor,
+    states: States<N>,
+    weights: Vec<Tensor>,
+) -> Result<(Tensor, States<N>, Vec<Tensor>)> {
+    let region = autocast::state();
+    let narrow = |t: &Tensor| t.is_floating_point() && t.dtype() != DType::F64;
+    let differ = weights.first().is_some_and(|w| w.dtype() != x.dtype() && narrow(w) && narrow(&x));
+    let Some(on) = type_of(x.device()).filter(|d| differ && region.is_enabled(*d)) else {
+        return Ok((x, states, weights));
+    };
+    let dtype = region.dtype(on);
+    let weights = weights.iter().map(|w| w.try_to(dtype)).collect::<Result<_>>()?;
+    Ok((x.try_to(dtype)?, each(states.each_ref(), |t| t.try_to(dtype))?, weights))
 }
 fn each<const N: usize>(t: [&Tensor; N], f: impl Fn(&Tensor) -> Result<Tensor>) -> Result<[Tensor; N]> {
     let mut out = t.map(Tensor::clone);
