@@ -71,7 +71,7 @@ fn cargo(root: &Path, toolchain: Option<&str>) -> Command {
     }
     c.current_dir(root).env("FLAMBEAU_ISA", "portable").env("FLAMBEAU_POOL", "off");
     // findings name lines
-    c.env("CARGO_PROFILE_DEV_DEBUG", "line-tables-only");
+    c.env("CARGO_PROFILE_DEV_DEBUG", "line-tables-only").env("CARGO_PROFILE_TEST_STRIP", "none");
     c
 }
 
