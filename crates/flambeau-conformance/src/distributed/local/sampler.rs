@@ -28,7 +28,7 @@ pub fn run(case: &J) -> Option<Found> {
             .build();
         let epoch = |e: &u64| {
             sampler.set_epoch(*e);
-            json!({"returns": data::Sampler::iter(&sampler).collect::<Vec<usize>>()})
+            json!({"returns": sampler.iter().collect::<Vec<usize>>()})
         };
         let all: Vec<J> = epochs.iter().map(epoch).collect();
         json!({"length": data::Sampler::length(&sampler), "epochs": all})
