@@ -278,34 +278,36 @@ pub fn float<Op: Float>(d: DType, l: Level) -> Option<Loop> {
 pub fn float_hot<Op: Float>(d: DType, l: Level) -> Option<Loop> {
     float_forms::<Op, true>(d, l)
 }
-/// Classes of the float formulas of which f32 has vectors of their own on AVX-512.
+/// Classes of the float formulas of which f32 has vectors of their own on AVX-512, and the dtypes that take them.
 macro_rules! by_vectors {
-    ($($class:ident: $function:ident;)*) => {$(
-        /// As [`float`], by vectors of its own for f32 where the machine has them.
+    ($($class:ident: $function:ident, $($dtype:ident)|+;)*) => {$(
+        /// As [`float`], by vectors of its own where the machine has them.
         pub fn $class<Op: Float>(d: DType, l: Level) -> Option<Loop> {
             unsafe fn kernel(out: &mut [MaybeUninit<u8>], ins: [*const u8; 3], n: usize, _: *const Param, _: u8) {
                 // SAFETY: the level was asked for; the caller passes `n` valid elements, and the output overlaps no input.
                 unsafe { wide::$function(out.as_mut_ptr().cast(), ins[0].cast(), n) }
             }
+            let own = l == Level::V4 && wide::available() && matches!(d, $(DType::$dtype)|+);
+            if !own {
+                return float::<Op>(d, l);
+            }
             let conv = match d {
-                DType::F32 => Conv::None,
                 DType::F16 => Conv::F16,
                 DType::BF16 => Conv::BF16,
-                _ => return float::<Op>(d, l),
+                _ => Conv::None,
             };
-            type F<Op> = FloatF<Op, f32, false>;
-            let own = l == Level::V4 && wide::available();
-            same(staged::<F<Op>>(if own { kernel } else { narrow::<F<Op>>(l) }, conv, conv, None), d)
+            same(staged::<FloatF<Op, f32, false>>(kernel, conv, conv, None), d)
         }
     )*};
 }
 by_vectors! {
-    float_exp: exp;
-    float_tanh: tanh;
-    float_sigmoid: sigmoid;
-    float_silu: silu;
-    float_gelu: gelu;
-    float_gelu_tanh: gelu_tanh;
+    float_exp: exp, F32 | F16 | BF16;
+    float_tanh: tanh, F32 | F16 | BF16;
+    float_sigmoid: sigmoid, F32 | F16 | BF16;
+    float_silu: silu, F32 | F16 | BF16;
+    // in its tail halves show what the vectors leave out
+    float_gelu: gelu, F32;
+    float_gelu_tanh: gelu_tanh, F32 | F16 | BF16;
 }
 /// Loops of a float formula that is computed in f64 whatever the dtype.
 pub fn float_wide<Op: Float>(d: DType, l: Level) -> Option<Loop> {
