@@ -1,28 +1,32 @@
-//! LU decomposition for several threads, by panels of columns. While the columns behind a panel are brought up to date, the task
+//! LU decomposition of large matrices by panels of columns, for several threads. While the columns behind a panel are brought up to date, the task
 //! that has the first of them goes on and decomposes them: they are the next panel. So panels, at which one thread works at a
-//! time, take no time of their own as long as there is enough behind them.
+//! time, take no time of their own as long as there is enough behind them. One thread does the same, so that the results do not depend on
+//! the number of threads.
 
 use super::field::Field;
 use super::lu::{exchange, factor, update};
 use crate::engine::SharedMut;
-use crate::engine::parallel::{num_threads, parallel_chunks};
+use crate::engine::parallel::parallel_chunks;
 use std::sync::Mutex;
 
-/// Smaller matrices gain less from a second thread than handing over costs.
-const LEAST: usize = 192;
+/// Smaller matrices gain less from a second thread than handing over costs, and recursion is faster with one.
+const LEAST: usize = 384;
 /// Columns of a panel.
 const PANEL: usize = 64;
 /// Columns of a task, at least.
 const COLUMNS: usize = 48;
+/// Tasks of a panel's columns, at most: as few as eight threads are busy with, since each copies the panel for its products.
+const GROUPS: usize = 8;
 /// Columns on the left whose rows are exchanged by one task.
 const LEFT: usize = 256;
 
 /// Whether [`by_panels`] is worth it.
 pub(super) fn pays(m: usize, n: usize) -> bool {
-    m.min(n) >= LEAST && num_threads() > 1
+    m.min(n) >= LEAST
 }
 
-/// What [`factor`] does, with the threads that there are.
+/// What [`factor`] does, with the threads that there are. What a task has depends on the sizes alone: narrow and wide groups of columns take
+/// steps with other roundings.
 pub(super) fn by_panels<T: Field>(
     a: &mut [T],
     ld: usize,
@@ -45,7 +49,7 @@ pub(super) fn by_panels<T: Field>(
         let known = &known[from..];
         // columns that are no panel yet, and those before this one, whose rows follow
         let others = behind - next;
-        let each = others.div_ceil(4 * num_threads()).next_multiple_of(16).max(COLUMNS);
+        let each = others.div_ceil(GROUPS).next_multiple_of(16).max(COLUMNS);
         let (first, groups, before) = (usize::from(next > 0), others.div_ceil(each), from.div_ceil(LEFT));
         let (left, right) = (SharedMut::new(left), SharedMut::new(right));
         // SAFETY: each column is one task's.
