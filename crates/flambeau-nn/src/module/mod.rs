@@ -1,10 +1,10 @@
 //! The `Module` trait.
 
 pub(crate) mod base;
+mod closures;
 pub(crate) mod deepcopy;
 pub(crate) mod depth;
 mod dynamic;
-mod ext;
 pub(crate) mod field;
 pub(crate) mod forward;
 pub(crate) mod hooks;
@@ -30,7 +30,7 @@ use std::any::Any;
 use std::borrow::Cow;
 use std::fmt::Debug;
 
-pub use ext::ModuleExt;
+pub use closures::ModuleExt;
 
 /// Sees the parameters, buffers and children that a module has itself, in the order of its fields.
 pub trait Visitor<'a> {
