@@ -4,9 +4,11 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 /// Crates whose examples are about themselves stay with them: kernels, memory, element types, macros; and the facade's.
-const OWN: [&str; 6] = [
+const OWN: [&str; 8] = [
     "flambeau",
     "flambeau-cpu",
+    "flambeau-cpu-fft",
+    "flambeau-cpu-linalg",
     "flambeau-dtype",
     "flambeau-macros",
     "flambeau-memory",

@@ -9,10 +9,8 @@
 //! | [`blas`] | matrix products, batched, strided; dot |
 //! | [`conv`] | convolutions and their gradients |
 //! | [mod@copy] | copies between layouts and between dtypes |
-//! | [`fft`] | Fourier transforms of many lines |
 //! | [`indexing`] | gather, scatter, advanced indexing |
 //! | [`joining`] | concatenation |
-//! | [`linalg`] | inverses, determinants and singular values of small matrices |
 //! | [`loss`] | negative log likelihood, cross-entropy |
 //! | [`norm`] | batch, group, layer and RMS normalisation |
 //! | [`optim`] | steps of optimizers over many parameters |
@@ -25,6 +23,8 @@
 //! | [`softmax`] | softmax and its logarithm |
 //! | [`sorting`] | sorting, top-k, unique, nonzero, histograms |
 //! | [`sparse`] | products with matrices by compressed rows |
+//!
+//! Two families are crates of their own, `flambeau-cpu-fft` and `flambeau-cpu-linalg`: they are large, and nothing here needs them.
 //!
 //! What they stand on, beside the element types of [`flambeau_dtype`]:
 //!
@@ -40,10 +40,8 @@ pub mod blas;
 pub mod conv;
 pub mod copy;
 pub mod engine;
-pub mod fft;
 pub mod indexing;
 pub mod joining;
-pub mod linalg;
 pub mod loss;
 pub mod norm;
 pub mod num;

@@ -1,7 +1,7 @@
 //! How results lie in memory, and the lines that a transform sees.
 
 use flambeau_core::tensor::geometry::{SizeVec, contiguous_strides, numel};
-use flambeau_cpu::fft::Lines;
+use flambeau_cpu_fft::Lines;
 
 /// Dimensions by falling strides, equal ones in their order; the last `fixed` stay where they are.
 pub fn sorted(dims: &[usize], strides: &[i64], fixed: usize) -> Vec<usize> {

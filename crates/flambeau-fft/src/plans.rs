@@ -4,7 +4,7 @@ use flambeau_core::Result;
 use flambeau_core::internal::Access;
 use flambeau_core::types::order::Mutex;
 use flambeau_cpu::engine::room;
-use flambeau_cpu::fft::{Plan, Point, Shape, Single};
+use flambeau_cpu_fft::{Plan, Point, Shape, Single};
 use rustfft::num_complex::Complex;
 use rustfft::{Fft, FftDirection, FftNum, FftPlanner};
 use std::collections::HashMap;

@@ -8,7 +8,7 @@
 //! | [`ops`] | every operator as a fallible function, nothing defaulted |
 //! | [`TensorLinalgExt`] | methods of `Tensor` |
 //!
-//! Kernels stand in `flambeau_cpu::linalg`. Results lie column by column, as PyTorch's do.
+//! Kernels stand in `flambeau_cpu_linalg`. Results lie column by column, as PyTorch's do.
 
 #![forbid(unsafe_code)]
 

@@ -21,7 +21,8 @@ const FILES: &[(&str, &str)] = &[
     ("crates/flambeau-optim/src/by_name.rs", "a turn: steps of one optimizer follow each other"),
 ];
 /// Below core, and tools.
-const CRATES: &[&str] = &["flambeau-memory", "flambeau-cpu", "flambeau-conformance"];
+const CRATES: &[&str] =
+    &["flambeau-memory", "flambeau-cpu", "flambeau-cpu-fft", "flambeau-cpu-linalg", "flambeau-conformance"];
 
 #[test]
 fn locks_are_watched() {

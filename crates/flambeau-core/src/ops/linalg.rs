@@ -14,7 +14,7 @@ use crate::tensor::handle::Tensor;
 use crate::types::error::Result;
 use crate::types::scalar::Scalar;
 use crate::{DType, Device, Error, bail, ensure, ops};
-use flambeau_cpu::linalg::{Vectors, erased};
+use flambeau_cpu_linalg::{Vectors, erased};
 
 /// `linalg_inv_ex`
 pub fn linalg_inv_ex_shape(&args::LinalgInvEx { a, .. }: &args::LinalgInvEx) -> Result<[OutMeta; 2]> {

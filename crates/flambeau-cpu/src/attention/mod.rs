@@ -45,7 +45,7 @@ pub struct AttentionShape {
 }
 impl AttentionShape {
     /// Keys that the queries before `end` see.
-    fn seen(&self, end: usize) -> usize {
+    pub fn seen(&self, end: usize) -> usize {
         if self.causal { self.s.min(end) } else { self.s }
     }
 }
@@ -557,6 +557,3 @@ fn one_head<S: AttentionElement>(s: &AttentionShape, x: &Saved<S>, head: usize, 
         }
     });
 }
-
-#[cfg(test)]
-mod tests;

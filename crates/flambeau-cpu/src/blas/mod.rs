@@ -144,6 +144,3 @@ pub(crate) fn tiles(m: usize, n: usize, k: usize, tile: &(dyn Fn(usize, usize, u
         tile(i, sm.min(m - i), j, sn.min(n - j));
     });
 }
-
-#[cfg(test)]
-mod tests;

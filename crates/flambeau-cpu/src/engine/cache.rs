@@ -35,7 +35,7 @@ pub fn stream_threshold() -> usize {
 
 /// Asks for a cache line, which need not exist.
 #[inline(always)]
-pub(crate) fn prefetch(at: *const u8) {
+pub fn prefetch(at: *const u8) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: SSE is part of x86-64, and a hint never faults.
     unsafe {

@@ -6,9 +6,9 @@ pub mod erase;
 pub mod isa;
 pub mod parallel;
 pub mod room;
-pub(crate) mod scratch;
+pub mod scratch;
 mod shared;
-pub(crate) mod simd;
+pub mod simd;
 pub mod span;
 pub mod subnormal;
 

@@ -29,7 +29,7 @@ fn take(pool: &mut Vec<Vec<Line>>, lines: usize) -> Option<Vec<Line>> {
 }
 
 /// Calls `body` with `len` elements of scratch memory, aligned to 64 bytes, whose values are arbitrary. Calls may nest.
-pub(crate) fn with_scratch<T: Element, R>(len: usize, body: impl FnOnce(&mut [T]) -> R) -> R {
+pub fn with_scratch<T: Element, R>(len: usize, body: impl FnOnce(&mut [T]) -> R) -> R {
     let lines = len.saturating_mul(size_of::<T>()).div_ceil(64);
     // at a thread's end there is no pool any more, and the buffer goes back to the allocator
     let kept = POOL.try_with(|p| take(&mut p.borrow_mut(), lines)).ok().flatten();

@@ -1,7 +1,7 @@
 //! Vectors of floats by instruction set, and complex numbers made of two of them.
 
 /// A vector of floats. All methods are compiled into functions that have the instructions.
-pub(crate) trait Vector: Copy {
+pub trait Vector: Copy {
     /// The element.
     type T: Copy;
     /// Which elements a comparison holds for.
@@ -73,7 +73,7 @@ pub(crate) trait Vector: Copy {
 
 /// Complex numbers side by side.
 #[derive(Clone, Copy)]
-pub(crate) struct C<V> {
+pub struct C<V> {
     pub re: V,
     pub im: V,
 }
@@ -100,7 +100,7 @@ impl<V: Vector> C<V> {
 
 /// Vectors without instructions of their own, four elements each.
 #[derive(Clone, Copy)]
-pub(crate) struct Plain<T>([T; 4]);
+pub struct Plain<T>([T; 4]);
 macro_rules! plain {
     ($($t:ty)*) => {$(
         impl Vector for Plain<$t> {
@@ -194,7 +194,7 @@ plain!(f32 f64);
 
 /// The vectors of x86-64's wide instruction sets.
 #[cfg(target_arch = "x86_64")]
-pub(crate) mod x86 {
+pub mod x86 {
     use super::Vector;
     use std::arch::x86_64::*;
 
@@ -218,7 +218,7 @@ pub(crate) mod x86 {
          apart($a:ident, $b:ident) $apart:expr, together($e:ident, $o:ident) $together:expr, reverse($x:ident) $reverse:expr, transpose($r:ident) $transpose:block
          $(, halves { $($halves:item)* })?) => {
             #[derive(Clone, Copy)]
-            pub(crate) struct $name($raw);
+            pub struct $name($raw);
             impl Vector for $name {
                 type T = $t;
                 type Mask = $mask;

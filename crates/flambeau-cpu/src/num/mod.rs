@@ -1,6 +1,7 @@
 //! Numbers: what kernels compute with, and how elements in memory become it.
 
 mod compute;
+pub mod field;
 pub mod float8;
 pub mod half;
 mod order;

@@ -3,8 +3,6 @@
 
 pub mod erased;
 mod rules;
-#[cfg(test)]
-mod tests;
 
 pub use rules::{ASGD, Adadelta, Adagrad, Adam, Adamax, NAdam, RAdam, RMSprop, Rprop, SGD};
 

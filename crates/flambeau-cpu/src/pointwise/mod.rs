@@ -44,9 +44,6 @@ pub mod random;
 pub mod special;
 pub mod unary;
 
-#[cfg(test)]
-mod tests;
-
 pub use activation::*;
 pub use arithmetic::*;
 pub use comparison::*;

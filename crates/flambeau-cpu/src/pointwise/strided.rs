@@ -517,3 +517,44 @@ pub(crate) unsafe fn copy_run(
         stream_copy(from, to, n * size);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn runs_of_every_size_are_gathered() {
+        fn check<T: Copy + PartialEq + std::fmt::Debug + Default>(make: impl Fn(usize) -> T) {
+            let x: Box<[T]> = (0..200).map(make).collect();
+            for n in [0, 1, 2, 15, 16, 17, 18, 33, 40] {
+                for stride in [2isize, 3, 5, -1, -2] {
+                    // the last element is the last of the allocation: whoever reads its neighbour is caught by Miri
+                    let last = (n as isize - 1).max(0) * stride;
+                    let (x, first) = if stride < 0 { (&x[..], 199) } else { (&x[199 - last as usize..], 0) };
+                    let mut out = vec![T::default(); n];
+                    let w = size_of::<T>();
+                    // SAFETY: the run lies within `x`, which has 200 elements, or ends with it.
+                    unsafe {
+                        super::gather(
+                            out.as_mut_ptr().cast(),
+                            x.as_ptr().add(first).cast(),
+                            stride * w as isize,
+                            n,
+                            w,
+                        );
+                    }
+                    for (i, out) in out.into_iter().enumerate() {
+                        assert_eq!(
+                            out,
+                            x[(first as isize + i as isize * stride) as usize],
+                            "{n} at {stride}"
+                        );
+                    }
+                }
+            }
+        }
+        check(|i| i as u8);
+        check(|i| i as u16 * 77);
+        check(|i| i as u32 * 7777);
+        check(|i| i as u64 * 77_777_777_777);
+        check(|i| [i as u64, !(i as u64)]);
+    }
+}

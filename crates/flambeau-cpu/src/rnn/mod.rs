@@ -99,7 +99,7 @@ impl RecurrentShape<'_> {
         self.steps.first().copied().unwrap_or(0)
     }
     /// The first row of each step.
-    fn starts(&self) -> Vec<usize> {
+    pub fn starts(&self) -> Vec<usize> {
         let sum = |at: &mut usize, n: &usize| {
             let start = *at;
             *at += n;
@@ -493,6 +493,3 @@ pub fn backward<T: RecurrentScalar>(s: &RecurrentShape, x: Saved<T>, g: Gradient
         });
     });
 }
-
-#[cfg(test)]
-mod tests;

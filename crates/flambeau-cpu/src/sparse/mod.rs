@@ -9,7 +9,7 @@ use crate::engine::erase::erased;
 use crate::engine::isa::{self, Isa, Job, Level};
 use crate::engine::parallel::{num_threads, parallel_for};
 use crate::engine::scratch::with_scratch;
-use crate::linalg::field::Field;
+use crate::num::field::Field;
 use crate::{Any, AnyMut, DType};
 use std::ops::Range;
 

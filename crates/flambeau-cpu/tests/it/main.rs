@@ -1,7 +1,13 @@
 //! The tests of flambeau-cpu's kernels, in one binary: a family a file, against naive models.
 
+mod attention;
+mod blas;
+mod cast;
 mod index;
+mod optim;
+mod pointwise;
 mod reduce;
+mod rnn;
 mod scan;
 mod softmax;
 mod sort;

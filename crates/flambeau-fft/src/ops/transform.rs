@@ -8,7 +8,7 @@ use flambeau_core::backend::out::OutMeta;
 use flambeau_core::internal::{Access, RawTensor as _};
 use flambeau_core::tensor::geometry::{SizeVec, contiguous_strides, wrap_dim};
 use flambeau_core::{DType, Device, Error, Result, Tensor, ensure, ops as core};
-use flambeau_cpu::fft::{Input, Output, Shape, transform};
+use flambeau_cpu_fft::{Input, Output, Shape, transform};
 
 fn wrapped(dim: &[i64], t: &Tensor) -> Result<Vec<usize>> {
     let mut dims = Vec::with_capacity(dim.len());

@@ -9,7 +9,7 @@ use flambeau_core::backend::matrices::{
 use flambeau_core::backend::out::OutMeta;
 use flambeau_core::internal::Access;
 use flambeau_core::{DType, ErrorKind, Result, Tensor, bail, ensure, ops as core};
-use flambeau_cpu::linalg::erased;
+use flambeau_cpu_linalg::erased;
 
 /// `linalg_cholesky_ex`
 pub fn linalg_cholesky_ex_shape(x: &args::LinalgCholeskyEx) -> Result<[OutMeta; 2]> {

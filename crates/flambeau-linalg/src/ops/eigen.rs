@@ -8,7 +8,7 @@ use flambeau_core::backend::matrices::{
 use flambeau_core::backend::out::OutMeta;
 use flambeau_core::internal::{Access, RawTensor as _};
 use flambeau_core::{DType, Device, Error, Result, Tensor, ensure, ops as core};
-use flambeau_cpu::linalg::erased;
+use flambeau_cpu_linalg::erased;
 
 fn half(uplo: &str) -> Result<bool> {
     match uplo {

@@ -12,7 +12,7 @@ use flambeau_core::internal::Access;
 use flambeau_core::tensor::geometry::{self, fmt_sizes};
 use flambeau_core::types::type_info::finfo;
 use flambeau_core::{DType, Error, Result, Tensor, ensure, ops as core};
-use flambeau_cpu::linalg::erased;
+use flambeau_cpu_linalg::erased;
 
 type Four = (Tensor, Tensor, Tensor, Tensor);
 

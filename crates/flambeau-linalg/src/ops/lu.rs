@@ -11,7 +11,7 @@ use flambeau_core::backend::out::OutMeta;
 use flambeau_core::internal::{Access, RawTensor as _};
 use flambeau_core::tensor::geometry::{self, fmt_sizes};
 use flambeau_core::{DType, Device, Error, ErrorKind, Result, Tensor, bail, ensure, ops as core};
-use flambeau_cpu::linalg::erased::{self, Turned};
+use flambeau_cpu_linalg::erased::{self, Turned};
 
 fn matrix(name: &str, a: &Tensor) -> Result<()> {
     ensure!(

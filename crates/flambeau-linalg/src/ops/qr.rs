@@ -10,7 +10,7 @@ use flambeau_core::backend::out::OutMeta;
 use flambeau_core::internal::{Access, RawTensor as _};
 use flambeau_core::tensor::geometry::fmt_sizes;
 use flambeau_core::{DType, Device, Error, Result, Tensor, bail, ensure, ops as core};
-use flambeau_cpu::linalg::erased;
+use flambeau_cpu_linalg::erased;
 
 /// `linalg_qr`
 pub fn linalg_qr_shape(x: &args::LinalgQr) -> Result<[OutMeta; 2]> {

@@ -11,7 +11,7 @@ use flambeau_core::backend::out::OutMeta;
 use flambeau_core::internal::Access;
 use flambeau_core::{DType, Error, Result, Tensor, ensure, ops as core};
 use flambeau_cpu::engine::room::filled;
-use flambeau_cpu::linalg::erased::{self, Turned};
+use flambeau_cpu_linalg::erased::{self, Turned};
 
 /// `_linalg_solve_ex`
 pub fn linalg_solve_with_factors_shape(x: &args::LinalgSolveWithFactors) -> Result<[OutMeta; 4]> {

@@ -11,7 +11,7 @@ use flambeau_core::ops::linalg::svd_into;
 use flambeau_core::tensor::geometry::fmt_sizes;
 use flambeau_core::types::type_info::finfo;
 use flambeau_core::{DType, Error, Result, Scalar, Tensor, ensure, ops as core};
-use flambeau_cpu::linalg::Vectors;
+use flambeau_cpu_linalg::Vectors;
 
 fn checks(a: &Tensor, driver: Option<&str>) -> Result<()> {
     numbers("linalg.svd", a.dtype(), true)?;

@@ -9,6 +9,7 @@ use num_complex::Complex;
 
 /// `erased!(x, T in [SETS], same(a, b) => body)`: `Some(body)` with `T` bound to the type of `x`, where `a`, `b` (slices,
 /// or options of slices) must have that dtype too; `None` for any other dtype.
+#[macro_export]
 macro_rules! erased {
     ($x:expr, $T:ident in [$($set:ident),+] $(, same($($o:expr),+))? => $body:expr) => {{
         let d = $x.dtype();
@@ -19,10 +20,10 @@ macro_rules! erased {
         }
     }};
 }
-pub(crate) use erased;
+pub use erased;
 
 /// Something whose dtype can be compared.
-pub(crate) trait Typed {
+pub trait Typed {
     /// Of that dtype, or absent.
     fn is(&self, d: DType) -> bool;
 }

@@ -5,3 +5,4 @@ mod dispatch;
 
 pub use any::{Any, AnyMut, bits_of};
 pub(crate) use dispatch::*;
+pub use dispatch::{Typed, erased};

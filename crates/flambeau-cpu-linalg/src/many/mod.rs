@@ -8,8 +8,6 @@
 mod factor;
 mod sides;
 mod spectrum;
-#[cfg(test)]
-mod tests;
 mod together;
 mod turns;
 

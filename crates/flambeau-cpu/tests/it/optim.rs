@@ -1,8 +1,8 @@
 //! Rules by hand, in all dtypes, and over many tensors at once.
 
-use super::erased::Step;
-use super::*;
-use crate::Element;
+use flambeau_cpu::optim::erased::Step;
+use flambeau_cpu::optim::*;
+use flambeau_cpu::{Any, AnyMut, Element};
 
 fn sgd(momentum: f64) -> SGD {
     SGD {

@@ -6,7 +6,6 @@ mod cholesky;
 mod divide;
 mod divide_sides;
 pub mod erased;
-pub(crate) mod field;
 mod halves;
 mod hessenberg;
 mod ldl;
@@ -21,6 +20,9 @@ mod tridiagonal;
 mod vector;
 
 pub use bidiagonal::Vectors;
+
+use flambeau_cpu::num::field;
+use flambeau_cpu::{Any, AnyMut, DType, Element, blas, engine, num};
 
 #[cfg(test)]
 mod tests;

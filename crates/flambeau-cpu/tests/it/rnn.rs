@@ -1,4 +1,4 @@
-use super::*;
+use flambeau_cpu::rnn::*;
 
 fn values(n: usize, seed: u32) -> Vec<f64> {
     let mut x = seed.wrapping_mul(40503).wrapping_add(12345);

@@ -1,4 +1,4 @@
-use super::*;
+use flambeau_cpu::blas::*;
 use half::{bf16, f16};
 use num_complex::Complex;
 
@@ -215,7 +215,7 @@ fn turned_right_operands() {
 #[test]
 #[ignore = "measures, asserts nothing"]
 fn speed() {
-    crate::engine::parallel::set_num_threads(1);
+    flambeau_cpu::engine::parallel::set_num_threads(1);
     let v: Vec<f32> = (0..4096 * 1024).map(|i| (i % 97) as f32 * 0.01).collect();
     let mut out = vec![0f32; 4096 * 1024];
     for (m, n, k, turned) in [

@@ -1,4 +1,7 @@
-use super::*;
+//! Transforms against the definition.
+
+use flambeau_cpu_fft::*;
+use num_complex::Complex;
 use std::sync::Arc;
 
 /// The definition, for lines of any length.
@@ -45,8 +48,7 @@ fn check(n: usize, count: usize, by_one: bool) {
     for shape in [Shape::Complex, Shape::Half, Shape::Whole, Shape::Real] {
         let mut plan = Plan::<f64>::new(n, shape);
         if by_one {
-            plan.batch = None;
-            plan.along = None;
+            plan = plan.without_batch().without_along();
         }
         let (r, w) = (shape.reads(n), shape.writes(n));
         for (from, to) in layouts(count, r)
@@ -153,10 +155,10 @@ fn along_the_line_is_side_by_side() {
                 let run = |along: bool| {
                     let mut plan = Plan::<T>::new(n, shape);
                     if along {
-                        assert!(plan.along.is_some(), "{n}");
-                        plan.batch = None;
+                        assert!(plan.goes_along(), "{n}");
+                        plan = plan.without_batch();
                     } else {
-                        plan.along = None;
+                        plan = plan.without_along();
                     }
                     let input = if shape.is_from_real() { Input::Real(&x) } else { Input::Complex(&z, conj) };
                     let mut out = vec![Complex::new(zero, zero); w * count];
@@ -271,7 +273,8 @@ fn lines_beyond_memory_are_refused() {
 #[test]
 fn columns_of_a_large_matrix() {
     fn compare<T: Point + Into<f64>>(n: usize, bound: f64) {
-        let columns = 5 + (crate::engine::cache::l2_bytes() / size_of::<T>() / 2 / n).next_multiple_of(32);
+        let columns =
+            5 + (flambeau_cpu::engine::cache::l2_bytes() / size_of::<T>() / 2 / n).next_multiple_of(32);
         let x: Vec<Complex<T>> =
             values(2 * n * columns).chunks(2).map(|c| Complex::new(T::of(c[0]), T::of(c[1]))).collect();
         let turned: Vec<_> = (0..n * columns).map(|i| x[i % n * columns + i / n]).collect();

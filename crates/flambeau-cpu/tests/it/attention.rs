@@ -1,4 +1,5 @@
-use super::*;
+use flambeau_cpu::attention::*;
+use flambeau_cpu::num::{Arith, Compute};
 
 struct Lcg(u64);
 impl Lcg {

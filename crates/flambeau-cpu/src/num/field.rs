@@ -1,7 +1,7 @@
 //! The numbers that decompositions compute with: f32, f64 and the complex numbers of both.
 
+use super::Arith;
 use crate::blas::MatmulScalar;
-use crate::num::Arith;
 use num_complex::Complex;
 use std::ops::{Add, Div, Mul, Neg, Sub};
 

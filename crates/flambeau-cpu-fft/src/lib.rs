@@ -11,16 +11,14 @@ mod folded;
 mod lines;
 mod long;
 mod single;
-#[cfg(test)]
-mod tests;
 
 pub use batch::Batch;
 pub use lines::Lines;
 pub use single::Single;
 
-use crate::Element;
-use crate::engine::isa::{Level, level};
-use crate::engine::room::collected;
+use flambeau_cpu::engine::isa::{Level, level};
+use flambeau_cpu::engine::room::collected;
+use flambeau_cpu::{Element, engine};
 use lines::Raw;
 use num_complex::Complex;
 use std::sync::Arc;
@@ -43,14 +41,15 @@ impl Shape {
         if self != Shape::Complex && n.is_multiple_of(2) { n / 2 } else { n }
     }
     /// Elements of a line that are read.
-    fn reads(self, n: usize) -> usize {
+    pub fn reads(self, n: usize) -> usize {
         if self == Shape::Real { n / 2 + 1 } else { n }
     }
     /// Elements of a line that are written.
-    fn writes(self, n: usize) -> usize {
+    pub fn writes(self, n: usize) -> usize {
         if self == Shape::Half { n / 2 + 1 } else { n }
     }
-    fn is_from_real(self) -> bool {
+    /// Whether real numbers are read.
+    pub fn is_from_real(self) -> bool {
         matches!(self, Shape::Half | Shape::Whole)
     }
 }
@@ -97,7 +96,7 @@ pub mod num_traits_like {
 }
 
 /// `exp(-2 pi i k / n)`, exact to the last bit or two for any `k` below `n`.
-pub(crate) fn root(k: usize, n: usize) -> Complex<f64> {
+pub fn root(k: usize, n: usize) -> Complex<f64> {
     // by the octant, so that the argument is small
     let (k, n) = (k as u64 * 8, n as u64);
     let octant = k / n;
@@ -149,6 +148,18 @@ impl<T: Point> Plan<T> {
         let long = self.long.as_ref().map_or(0, |l| l.bytes());
         let along = self.along.as_ref().map_or(0, |a| a.bytes());
         (self.turns.len() + 2 * self.n) * size_of::<Complex<T>>() + long + along
+    }
+    /// Whether a line may have vectors along it.
+    pub fn goes_along(&self) -> bool {
+        self.along.is_some()
+    }
+    /// The plan without vectors along lines: the ways are compared by tests.
+    pub fn without_along(self) -> Self {
+        Plan { along: None, ..self }
+    }
+    /// The plan without lines side by side.
+    pub fn without_batch(self) -> Self {
+        Plan { batch: None, ..self }
     }
     /// Whether `count` lines run side by side, so that no [`Single`] is needed.
     pub fn side_by_side(&self, count: usize) -> bool {

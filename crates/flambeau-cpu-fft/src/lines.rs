@@ -23,7 +23,7 @@ impl Lines {
     }
     /// Where line `i` begins.
     #[inline]
-    pub(super) fn start(&self, i: usize) -> usize {
+    pub fn start(&self, i: usize) -> usize {
         i / self.inner * self.outer_step + i % self.inner * self.inner_step
     }
     /// The place after the last element of lines of `n`.

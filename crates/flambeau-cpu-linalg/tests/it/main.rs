@@ -1,9 +1,9 @@
 //! Batches against the kernels of single matrices.
 
-use super::super::bidiagonal::Vectors;
-use super::super::erased::{self, Turned};
-use super::super::field::Real;
-use crate::{Any, AnyMut};
+use flambeau_cpu::num::field::Real;
+use flambeau_cpu::{Any, AnyMut};
+use flambeau_cpu_linalg::Vectors;
+use flambeau_cpu_linalg::erased::{self, Turned};
 
 const COUNT: usize = 21;
 
