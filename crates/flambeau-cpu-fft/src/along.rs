@@ -3,7 +3,7 @@
 //! registers, and their rows, which lie across the vectors by now, transformed on the way out. A line stays in the nearest cache,
 //! and memory is read and written in its order.
 
-use super::butterfly::{self, Parts, Pass, eight, four, load, run_turned, scaled, store};
+use super::butterfly::{self, Pairs, Pass, Turned, eight, four, kind, load, run_as, scaled, store};
 use super::lines::Raw;
 use super::num_traits_like::Float;
 use super::{Plan, Point, Shape, root};
@@ -127,7 +127,8 @@ pub(super) unsafe fn stretch<V: Vector<T: Point>>(g: &Stretch<V::T>) {
     let (raw, n) = (g.raw, V::N);
     let step = 2 * n;
     let rows = g.along.len / n;
-    let parts: Parts = if raw.forward { (0, n) } else { (n, 0) };
+    // backwards the parts are exchanged where a line is read and where it is written
+    let back = !raw.forward;
     for i in g.lines.clone() {
         // SAFETY: `Raw::new` checked that all lines lie within their slices, and `suits` that their elements follow each other;
         // the buffers have room for a line; the caller has the instructions.
@@ -146,19 +147,22 @@ pub(super) unsafe fn stretch<V: Vector<T: Point>>(g: &Stretch<V::T>) {
                 let minus = V::splat(-V::T::of(1.0));
                 for e in 0..rows {
                     let (re, im) = V::apart(V::load(src.add(e * step)), V::load(src.add(e * step + n)));
-                    re.store(g.a.add(e * step));
-                    im.mul(minus).store(g.a.add(e * step + n));
+                    let (re, im) = if back { (im.mul(minus), re) } else { (re, im.mul(minus)) };
+                    store(C { re, im }, g.a.add(e * step), (0, n));
                 }
                 (from, in_memory) = (g.a.cast_const(), false);
             }
             let (mut to, mut other) = if in_memory { (g.a, g.b) } else { (g.b, g.a) };
             let (turns, end) = (g.along.turns.start(), g.along.passes.len() - 1);
             for (at, p) in g.along.passes.iter().enumerate() {
+                let (pairs, turned) = (Pairs(to), Turned(to, turns));
+                // a single pass from the buffer is a last one
                 match (in_memory, at == end) {
-                    (true, false) => butterfly::run::<V, true>(p, from, to, parts),
-                    (false, false) => butterfly::run::<V, false>(p, from, to, parts),
-                    (true, true) => run_turned::<V, true>(p, from, to, parts, turns),
-                    (false, true) => run_turned::<V, false>(p, from, to, parts, turns),
+                    (true, false) => run_as::<V, _, { kind::LINE }>(p, from, &pairs, back),
+                    (true, true) => run_as::<V, _, { kind::LINE }>(p, from, &turned, back),
+                    (false, false) if at == 0 => run_as::<V, _, { kind::FIRST }>(p, from, &pairs, false),
+                    (false, false) => run_as::<V, _, { kind::MIDDLE }>(p, from, &pairs, false),
+                    (false, true) => run_as::<V, _, { kind::LAST }>(p, from, &turned, false),
                 }
                 (from, in_memory) = (to.cast_const(), false);
                 (to, other) = (other, to);
@@ -238,7 +242,6 @@ unsafe fn last<V: Vector<T: Point>, const BACK: bool>(
 ) {
     let (n, step, len) = (V::N, 2 * V::N, g.along.len);
     let m = len / n;
-    let parts: Parts = if BACK { (n, 0) } else { (0, n) };
     // SAFETY: the caller's promise; the squares have room for `n * n` numbers each.
     unsafe {
         let (re, im) = (g.square, g.square.add(n * n));
@@ -249,8 +252,8 @@ unsafe fn last<V: Vector<T: Point>, const BACK: bool>(
                 continue;
             }
             next.ask(n, 2 * k, 2 * n);
-            V::square(|i| from.add((k + i) * step + parts.0), |l| re.add(l * n), None);
-            V::square(|i| from.add((k + i) * step + parts.1), |l| im.add(l * n), None);
+            V::square(|i| from.add((k + i) * step), |l| re.add(l * n), None);
+            V::square(|i| from.add((k + i) * step + n), |l| im.add(l * n), None);
             let y = rows::<V>(re, im);
             for (l, y) in y[..n].iter().enumerate() {
                 out.put::<V, BACK>(*y, k + m * l, len + n, by);
@@ -305,7 +308,6 @@ unsafe fn last_of_sixteen<V: Vector<T: Point>, const BACK: bool>(
     const STEP: usize = 2 * N;
     let (len, w, square) = (g.along.len, &g.along.small, g.square);
     let m = len / N;
-    let parts: Parts = if BACK { (N, 0) } else { (0, N) };
     // SAFETY: the caller's promise; the squares are one buffer of sixteen pairs of vectors.
     unsafe {
         // no closure: it would not have the instructions
@@ -322,8 +324,8 @@ unsafe fn last_of_sixteen<V: Vector<T: Point>, const BACK: bool>(
         for i in 0..4 {
             next.ask(N, 2 * k + 4 * i, 4);
             let at = 4 * i * STEP;
-            let re = V::columns_of_quarters(four_of!(from, at + parts.0, STEP));
-            let im = V::columns_of_quarters(four_of!(from, at + parts.1, STEP));
+            let re = V::columns_of_quarters(four_of!(from, at, STEP));
+            let im = V::columns_of_quarters(four_of!(from, at + N, STEP));
             for c in 0..4 {
                 re[c].store(square.add((4 * i + c) * STEP));
                 im[c].store(square.add((4 * i + c) * STEP + N));
@@ -364,8 +366,8 @@ unsafe fn last_of_sixteen<V: Vector<T: Point>, const BACK: bool>(
     }
 }
 
-/// From half a spectrum to the points, two real numbers each, of which it is the transform. A place and the one that mirrors it
-/// are made of the same two numbers, and so in one go.
+/// From half a spectrum to the points, two real numbers each, of which it is the transform, with parts exchanged, as that is a
+/// backward one. A place and the one that mirrors it are made of the same two numbers, and so in one go.
 ///
 /// # Safety
 /// `src` holds `len + 1` complex numbers, `to` has room for a line and a pair of vectors, and the machine has the instructions.
@@ -391,25 +393,24 @@ unsafe fn before_real<V: Vector<T: Point>, const CONJ: bool>(
             // times the turn's conjugate
             let o = C { re: d.im.fma(w.im, d.re.mul(w.re)), im: d.re.fnma(w.im, d.im.mul(w.re)) };
             let e = C { re: xr.add(yr), im: xi.sub(yi) };
-            e.re.sub(o.im).store(to.add(k / n * step));
-            e.im.add(o.re).store(to.add(k / n * step + n));
+            let exchanged = C { re: e.im.add(o.re), im: e.re.sub(o.im) };
+            store(exchanged, to.add(k / n * step), (0, n));
             // The mirrored places begin one behind a vector's first: what goes beyond a vector's end is the next one's first,
             // and what is written there instead meanwhile is overwritten in turn.
             let (block, next) = (to.add((len - k - n) / n * step), to.add((len - k) / n * step));
-            e.re.add(o.im).reverse().store(block.add(1));
-            let re = *block.add(n);
-            o.re.sub(e.im).reverse().store(block.add(n + 1));
-            let im = *next;
-            (*next, *next.add(n)) = (re, im);
+            o.re.sub(e.im).reverse().store(block.add(1));
+            let im = *block.add(n);
+            e.re.add(o.im).reverse().store(block.add(n + 1));
+            let re = *next;
+            (*next, *next.add(n)) = (im, re);
         }
         // the place that mirrors itself
         let (p, middle) = (src.add(len), to.add(len / 2 / n * step));
         let im = if CONJ { *p.add(1) } else { -*p.add(1) };
-        (*middle, *middle.add(n)) = (*p + *p, im + im);
+        (*middle, *middle.add(n)) = (im + im, *p + *p);
         // the ends are real, whatever stands there
         let (first, last) = (*src, *src.add(2 * len));
-        *to = first + last;
-        *to.add(n) = first - last;
+        (*to, *to.add(n)) = (first - last, first + last);
     }
 }
 

@@ -109,6 +109,8 @@ pub(super) struct Move<'a, T> {
     count: usize,
     /// Lanes follow each other.
     pub(super) beside: bool,
+    /// The parts of numbers in memory stand exchanged in the buffer.
+    exchange: bool,
     buffer: *mut T,
 }
 
@@ -129,12 +131,18 @@ impl<T: Copy> Move<'_, T> {
     pub(super) fn pairs(&self) -> Option<usize> {
         (self.width == 2).then_some(self.stride)
     }
-    /// Element `e` of lines that follow each other, to a pair of vectors.
+    /// Element `e` of lines that follow each other, to a pair of vectors with its parts in their places.
     ///
     /// # Safety
     /// The lines lie in memory, `to` is valid for two vectors, and the machine has the instructions.
     #[inline(always)]
-    pub(super) unsafe fn load_beside<V: Vector<T = T>>(&self, src: *const T, e: usize, to: *mut T) {
+    pub(super) unsafe fn load_beside<V: Vector<T = T>>(
+        &self,
+        src: *const T,
+        e: usize,
+        to: *mut T,
+        parts: Parts,
+    ) {
         // SAFETY: the caller's promise.
         unsafe {
             let src = src.add(self.starts[0]);
@@ -145,8 +153,7 @@ impl<T: Copy> Move<'_, T> {
                 let p = src.add(2 * e * self.stride);
                 (V::load(p), V::load(p.add(self.stride)))
             };
-            re.store(to);
-            im.store(to.add(V::N));
+            store(C { re, im }, to, parts);
         }
     }
     /// Asks for the memory of element `e` of lines that follow each other, `groups` groups of lines later.
@@ -183,6 +190,11 @@ impl<T: Copy> Move<'_, T> {
             }
         }
     }
+    /// Where float `k` of the lines stands in the buffer.
+    #[inline(always)]
+    fn place(&self, k: usize, lanes: usize) -> *mut T {
+        self.buffer.wrapping_add((k * self.apart ^ usize::from(self.exchange)) * lanes)
+    }
     /// # Safety
     /// The lines lie in memory that may be read, the buffer has room for them, and the machine has the instructions.
     #[inline(always)]
@@ -190,7 +202,7 @@ impl<T: Copy> Move<'_, T> {
         let n = V::N;
         // SAFETY: the caller's promise; missing lanes read the last line.
         unsafe {
-            let to = |k: usize| self.buffer.add(k * self.apart * n);
+            let to = |k: usize| self.place(k, n);
             if self.beside && self.count == n {
                 let src = src.add(self.starts[0]);
                 for e in 0..self.len / self.width {
@@ -230,7 +242,7 @@ impl<T: Copy> Move<'_, T> {
         // SAFETY: the caller's promise; missing lanes are not written.
         unsafe {
             let by = V::splat(scale);
-            let from = |k: usize| self.buffer.add(k * self.apart * n).cast_const();
+            let from = |k: usize| self.place(k, n).cast_const();
             if self.beside && self.count == n {
                 let dst = dst.add(self.starts[0]);
                 for e in 0..self.len / self.width {
@@ -292,9 +304,11 @@ unsafe fn group<V: Vector<T: Point>>(g: &Group<V::T>) {
             apart: if from_real && !packed { 2 } else { 1 },
             count: g.count,
             beside: row && raw.from.inner_step == width && g.count == lanes,
+            exchange: !raw.forward,
             buffer: a,
         };
         let step = 2 * lanes;
+        // backwards the parts are exchanged where lines are read and where they are written
         let parts: Parts = if raw.forward { (0, lanes) } else { (lanes, 0) };
         // straight into the first pass where nothing else comes before it
         let folded = g.batch.folded.as_ref();
@@ -311,7 +325,7 @@ unsafe fn group<V: Vector<T: Point>>(g: &Group<V::T>) {
             if raw.conj {
                 let minus = V::splat(-V::T::of(1.0));
                 for k in 0..plan.shape.reads(n) {
-                    let p = a.add(k * step + lanes);
+                    let p = a.add(k * step + parts.1);
                     V::load(p).mul(minus).store(p);
                 }
             }
@@ -320,7 +334,7 @@ unsafe fn group<V: Vector<T: Point>>(g: &Group<V::T>) {
                 Shape::Half | Shape::Whole if !packed => {
                     (0..n).for_each(|k| zero.store(a.add(k * step + lanes)));
                 }
-                Shape::Real => before_real::<V>(plan, a, length, packed),
+                Shape::Real => before_real::<V>(plan, a, length, packed, parts),
                 _ => {}
             }
         }
@@ -335,6 +349,7 @@ unsafe fn group<V: Vector<T: Point>>(g: &Group<V::T>) {
             apart: if plan.shape == Shape::Real && !packed { 2 } else { 1 },
             count: g.count,
             beside: row && raw.to.inner_step == width && g.count == lanes,
+            exchange: !raw.forward,
             buffer: a,
         };
         let x = match folded {
@@ -358,7 +373,7 @@ unsafe fn group<V: Vector<T: Point>>(g: &Group<V::T>) {
             None => {
                 let (mut x, mut y) = (a, b);
                 for p in &g.batch.passes {
-                    butterfly::run::<V, false>(p, x, y, parts);
+                    butterfly::run::<V>(p, x, y);
                     (x, y) = (y, x);
                 }
                 x
@@ -366,7 +381,7 @@ unsafe fn group<V: Vector<T: Point>>(g: &Group<V::T>) {
         };
         if let Way::IntoMatrix(turns, matrix) = g.way {
             let to = matrix.get().add(g.at * length * step);
-            return turn::<V>(x, to, length, turns.group(g.at), parts);
+            return turn::<V>(x, to, length, turns.group(g.at));
         }
         if from_real {
             after_real::<V>(plan, x, length, packed);
@@ -381,22 +396,16 @@ unsafe fn group<V: Vector<T: Point>>(g: &Group<V::T>) {
 /// # Safety
 /// `buffer` and `to` hold `rows` elements, and the machine has the instructions.
 #[inline(always)]
-unsafe fn turn<V: Vector<T: Point>>(
-    buffer: *const V::T,
-    to: *mut V::T,
-    rows: usize,
-    turns: &[V::T],
-    parts: Parts,
-) {
+unsafe fn turn<V: Vector<T: Point>>(buffer: *const V::T, to: *mut V::T, rows: usize, turns: &[V::T]) {
     let (lanes, step) = (V::N, 2 * V::N);
-    let parts_of_turns: Parts = (0, lanes);
+    let parts: Parts = (0, lanes);
     assert!(turns.len() >= (FINE + rows.div_ceil(FINE)) * step);
     // SAFETY: the caller's promise, and the table's length.
     unsafe {
         for (i, from) in (0..rows).step_by(FINE).enumerate() {
-            let coarse = load::<V>(turns.as_ptr().add((FINE + i) * step), parts_of_turns);
+            let coarse = load::<V>(turns.as_ptr().add((FINE + i) * step), parts);
             for k in 0..FINE.min(rows - from) {
-                let fine = load::<V>(turns.as_ptr().add(k * step), parts_of_turns);
+                let fine = load::<V>(turns.as_ptr().add(k * step), parts);
                 let at = (from + k) * step;
                 store(load::<V>(buffer.add(at), parts).times(fine.times(coarse)), to.add(at), parts);
             }
@@ -429,21 +438,26 @@ unsafe fn rows_of_matrix<V: Vector<T: Point>>(g: &Group<V::T>, matrix: *const V:
 /// # Safety
 /// The buffer holds `n + 1` elements, and the machine has the instructions.
 #[inline(always)]
-unsafe fn before_real<V: Vector<T: Point>>(plan: &Plan<V::T>, buffer: *mut V::T, len: usize, packed: bool) {
-    let (lanes, step) = (V::N, 2 * V::N);
-    let parts: Parts = (0, lanes);
+unsafe fn before_real<V: Vector<T: Point>>(
+    plan: &Plan<V::T>,
+    buffer: *mut V::T,
+    len: usize,
+    packed: bool,
+    parts: Parts,
+) {
+    let step = 2 * V::N;
     // SAFETY: the caller's promise.
     unsafe {
         let zero = V::splat(V::T::default());
         if !packed {
-            zero.store(buffer.add(lanes));
+            zero.store(buffer.add(parts.1));
             for k in 1..plan.n / 2 + 1 {
                 let v = load::<V>(buffer.add(k * step), parts);
                 store(C { re: v.re, im: zero.sub(v.im) }, buffer.add((plan.n - k) * step), parts);
             }
             return;
         }
-        let (first, last) = (V::load(buffer), V::load(buffer.add(len * step)));
+        let (first, last) = (V::load(buffer.add(parts.0)), V::load(buffer.add(len * step + parts.0)));
         store(C { re: first.add(last), im: first.sub(last) }, buffer, parts);
         for k in 1..=len / 2 {
             let (p, q) = (buffer.add(k * step), buffer.add((len - k) * step));

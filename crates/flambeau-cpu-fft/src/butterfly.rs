@@ -71,8 +71,21 @@ pub(super) fn passes<T: Float>(n: usize) -> Option<Vec<Pass<T>>> {
     Some(all)
 }
 
-/// Where vectors of real and imaginary parts stand in an element's pair; exchanged, a transform runs backwards.
+/// Where vectors of real and imaginary parts stand in an element's pair. Exchanged where lines are read and where they are written, a
+/// transform runs backwards; passes know nothing of it.
 pub(super) type Parts = (usize, usize);
+
+/// Which pass of a transform, for loops that know their steps.
+pub(super) mod kind {
+    /// From a line of complex numbers in memory, the first one.
+    pub const LINE: u8 = 0;
+    /// Results follow one result.
+    pub const FIRST: u8 = 1;
+    /// Any.
+    pub const MIDDLE: u8 = 2;
+    /// Results are turned no more.
+    pub const LAST: u8 = 3;
+}
 
 /// # Safety
 /// `p` is valid for two vectors, and the machine has the instructions.
@@ -92,20 +105,28 @@ pub(super) unsafe fn store<V: Vector>(v: C<V>, p: *mut V::T, (re, im): Parts) {
     }
 }
 
-/// [`load`] from the buffer, or from a line of complex numbers in memory, whose pair of vectors lies in the same place.
+/// A pair of vectors of the buffer, or of a line of complex numbers in memory, in the same place.
 ///
 /// # Safety
 /// As [`load`].
 #[inline(always)]
-unsafe fn fetch<V: Vector, const LINE: bool>(p: *const V::T, parts: Parts) -> C<V> {
+unsafe fn fetch<V: Vector, const KIND: u8>(p: *const V::T) -> C<V> {
     // SAFETY: the caller's promise.
     unsafe {
-        if !LINE {
-            return load(p, parts);
+        let (re, im) = (V::load(p), V::load(p.add(V::N)));
+        if KIND != kind::LINE {
+            return C { re, im };
         }
-        let (re, im) = V::apart(V::load(p), V::load(p.add(V::N)));
-        if parts.0 == 0 { C { re, im } } else { C { re: im, im: re } }
+        let (re, im) = V::apart(re, im);
+        C { re, im }
     }
+}
+#[inline(always)]
+fn exchanged<V: Vector, const R: usize>(mut x: [C<V>; R]) -> [C<V>; R] {
+    for x in &mut x {
+        *x = C { re: x.im, im: x.re };
+    }
+    x
 }
 
 #[inline(always)]
@@ -178,37 +199,37 @@ pub(super) trait Results<V: Vector> {
     ///
     /// # Safety
     /// The place is one of the results', and the machine has the instructions.
-    unsafe fn put(&self, y: C<V>, e: usize, parts: Parts);
+    unsafe fn put(&self, y: C<V>, e: usize);
 }
 /// Pairs of vectors of the buffer.
 pub(super) struct Pairs<T>(pub *mut T);
 impl<V: Vector> Results<V> for Pairs<V::T> {
     #[inline(always)]
-    unsafe fn put(&self, y: C<V>, e: usize, parts: Parts) {
+    unsafe fn put(&self, y: C<V>, e: usize) {
         // SAFETY: the caller's promise.
-        unsafe { store(y, self.0.add(e * 2 * V::N), parts) }
+        unsafe { store(y, self.0.add(e * 2 * V::N), (0, V::N)) }
     }
 }
 /// The same, each turned by the number in its place in a table of pairs of vectors.
-struct Turned<T>(*mut T, *const T);
+pub(super) struct Turned<T>(pub *mut T, pub *const T);
 impl<V: Vector> Results<V> for Turned<V::T> {
     #[inline(always)]
-    unsafe fn put(&self, y: C<V>, e: usize, parts: Parts) {
+    unsafe fn put(&self, y: C<V>, e: usize) {
         let at = e * 2 * V::N;
         // SAFETY: the caller's promise.
-        unsafe { store(y.times(load::<V>(self.1.add(at), (0, V::N))), self.0.add(at), parts) }
+        unsafe { store(y.times(load::<V>(self.1.add(at), (0, V::N))), self.0.add(at), (0, V::N)) }
     }
 }
 /// Pairs of vectors with a step between, each turned by the number in its place in a table, one for all lines.
 pub(super) struct TurnedAlike<T>(pub *mut T, pub usize, pub *const Complex<T>);
 impl<V: Vector> Results<V> for TurnedAlike<V::T> {
     #[inline(always)]
-    unsafe fn put(&self, y: C<V>, e: usize, parts: Parts) {
+    unsafe fn put(&self, y: C<V>, e: usize) {
         // SAFETY: the caller's promise.
         unsafe {
             let w = *self.2.add(e);
             let w = C { re: V::splat(w.re), im: V::splat(w.im) };
-            store(y.times(w), self.0.add(e * self.1), parts);
+            store(y.times(w), self.0.add(e * self.1), (0, V::N));
         }
     }
 }
@@ -216,9 +237,9 @@ impl<V: Vector> Results<V> for TurnedAlike<V::T> {
 pub(super) struct Apart<T>(pub *mut T, pub usize);
 impl<V: Vector> Results<V> for Apart<V::T> {
     #[inline(always)]
-    unsafe fn put(&self, y: C<V>, e: usize, parts: Parts) {
+    unsafe fn put(&self, y: C<V>, e: usize) {
         // SAFETY: the caller's promise.
-        unsafe { store(y, self.0.add(e * self.1), parts) }
+        unsafe { store(y, self.0.add(e * self.1), (0, V::N)) }
     }
 }
 /// Times a scale, if there is one.
@@ -233,56 +254,70 @@ pub(super) unsafe fn scaled<V: Vector>(y: C<V>, by: Option<V>) -> C<V> {
         Some(by) => unsafe { C { re: y.re.mul(by), im: y.im.mul(by) } },
     }
 }
-/// Complex numbers in memory, times a scale, with a step between vectors of them.
-pub(super) struct Scaled<V: Vector>(pub *mut V::T, pub usize, pub Option<V>);
-impl<V: Vector> Results<V> for Scaled<V> {
+/// Complex numbers in memory, with a step between vectors of them.
+pub(super) struct Numbers<V: Vector> {
+    pub to: *mut V::T,
+    pub step: usize,
+    /// A scale, if there is one.
+    pub by: Option<V>,
+    pub exchange: bool,
+}
+impl<V: Vector> Results<V> for Numbers<V> {
     #[inline(always)]
-    unsafe fn put(&self, y: C<V>, e: usize, parts: Parts) {
+    unsafe fn put(&self, y: C<V>, e: usize) {
         // SAFETY: the caller's promise.
         unsafe {
-            let y = scaled(y, self.2);
-            let (re, im) = if parts.0 == 0 { (y.re, y.im) } else { (y.im, y.re) };
+            let y = scaled(y, self.by);
+            let (re, im) = if self.exchange { (y.im, y.re) } else { (y.re, y.im) };
             let (a, b) = V::together(re, im);
-            let to = self.0.add(e * self.1);
+            let to = self.to.add(e * self.step);
             a.store(to);
             b.store(to.add(V::N));
         }
     }
 }
 
-/// A pass of one radix: `$x` becomes `$y`. No closures: they would not have the instructions.
+/// A pass of one radix: `$x` becomes `$y`. No closures: they would not have the instructions. Parts of a line are exchanged as they
+/// are read, if so asked.
 macro_rules! pass {
     ($name:ident, $r:literal, |$x:ident, $turns:ident| $y:expr) => {
         #[inline(always)]
-        unsafe fn $name<V: Vector<T: Float>, R: Results<V>, const LINE: bool>(
+        unsafe fn $name<V: Vector<T: Float>, R: Results<V>, const KIND: u8>(
             p: &Pass<V::T>,
             src: *const V::T,
             step: usize,
             to: &R,
-            parts: Parts,
+            exchange: bool,
         ) {
-            let (m, s, $turns) = (p.m, p.s, p.turns.as_ptr());
+            let s = if KIND <= kind::FIRST { 1 } else { p.s };
+            let m = if KIND == kind::LAST { 1 } else { p.m };
+            let $turns = p.turns.as_ptr();
             let _ = $turns;
+            let far = s * m * step;
             // SAFETY: the caller's promise: source and results hold `radix * m * s` pairs of vectors.
             unsafe {
                 for q in 0..m {
                     let w = p.factors.as_ptr().add(q * ($r - 1));
                     for i in 0..s {
-                        let mut $x = [fetch::<V, LINE>(src.add((i + s * q) * step), parts); $r];
+                        let from = src.add((i + s * q) * step);
+                        let mut $x = [fetch::<V, KIND>(from); $r];
                         for j in 1..$r {
-                            $x[j] = fetch::<V, LINE>(src.add((i + s * (q + m * j)) * step), parts);
+                            $x[j] = fetch::<V, KIND>(from.add(j * far));
+                        }
+                        if KIND == kind::LINE && exchange {
+                            $x = exchanged($x);
                         }
                         let y: [C<V>; $r] = $y;
                         let e = i + s * $r * q;
-                        to.put(y[0], e, parts);
+                        to.put(y[0], e);
                         for j in 1..$r {
                             let w = *w.add(j - 1);
-                            let y = if q == 0 {
+                            let y = if KIND == kind::LAST || q == 0 {
                                 y[j]
                             } else {
                                 y[j].times(C { re: V::splat(w.re), im: V::splat(w.im) })
                             };
-                            to.put(y, e + s * j, parts);
+                            to.put(y, e + s * j);
                         }
                     }
                 }
@@ -299,54 +334,38 @@ pass!(by_7, 7, |x, turns| odd(x, turns));
 pass!(by_11, 11, |x, turns| odd(x, turns));
 pass!(by_13, 13, |x, turns| odd(x, turns));
 
-/// One pass over elements that are pairs of vectors: of the buffer, or of a `LINE` of complex numbers in memory.
+/// One pass over elements that are pairs of vectors.
 ///
 /// # Safety
 /// Both buffers hold as many pairs as the transform has points, and the machine has the instructions.
 #[inline(always)]
-pub(super) unsafe fn run<V: Vector<T: Float>, const LINE: bool>(
-    p: &Pass<V::T>,
-    src: *const V::T,
-    dst: *mut V::T,
-    parts: Parts,
-) {
+pub(super) unsafe fn run<V: Vector<T: Float>>(p: &Pass<V::T>, src: *const V::T, dst: *mut V::T) {
     // SAFETY: the caller's promise.
-    unsafe { any_radix::<V, _, LINE>(p, src, &Pairs(dst), parts) }
+    unsafe { run_as::<V, _, { kind::MIDDLE }>(p, src, &Pairs(dst), false) }
 }
-/// [`run`]; each result is turned by the number in its place in `table`.
+/// [`run`] of a kind; whatever is done with the results.
 ///
 /// # Safety
-/// As [`run`], and the table is as long as the buffers.
+/// As [`run`], for a pass of this kind and what `to` writes.
 #[inline(always)]
-pub(super) unsafe fn run_turned<V: Vector<T: Float>, const LINE: bool>(
-    p: &Pass<V::T>,
-    src: *const V::T,
-    dst: *mut V::T,
-    parts: Parts,
-    table: *const V::T,
-) {
-    // SAFETY: the caller's promise.
-    unsafe { any_radix::<V, _, LINE>(p, src, &Turned(dst, table), parts) }
-}
-#[inline(always)]
-unsafe fn any_radix<V: Vector<T: Float>, R: Results<V>, const LINE: bool>(
+pub(super) unsafe fn run_as<V: Vector<T: Float>, R: Results<V>, const KIND: u8>(
     p: &Pass<V::T>,
     src: *const V::T,
     to: &R,
-    parts: Parts,
+    exchange: bool,
 ) {
     let step = 2 * V::N;
     // SAFETY: the caller's promise.
     unsafe {
         match p.radix {
-            2 => by_2::<V, R, LINE>(p, src, step, to, parts),
-            4 => by_4::<V, R, LINE>(p, src, step, to, parts),
-            8 => by_8::<V, R, LINE>(p, src, step, to, parts),
-            3 => by_3::<V, R, LINE>(p, src, step, to, parts),
-            5 => by_5::<V, R, LINE>(p, src, step, to, parts),
-            7 => by_7::<V, R, LINE>(p, src, step, to, parts),
-            11 => by_11::<V, R, LINE>(p, src, step, to, parts),
-            _ => by_13::<V, R, LINE>(p, src, step, to, parts),
+            2 => by_2::<V, R, KIND>(p, src, step, to, exchange),
+            4 => by_4::<V, R, KIND>(p, src, step, to, exchange),
+            8 => by_8::<V, R, KIND>(p, src, step, to, exchange),
+            3 => by_3::<V, R, KIND>(p, src, step, to, exchange),
+            5 => by_5::<V, R, KIND>(p, src, step, to, exchange),
+            7 => by_7::<V, R, KIND>(p, src, step, to, exchange),
+            11 => by_11::<V, R, KIND>(p, src, step, to, exchange),
+            _ => by_13::<V, R, KIND>(p, src, step, to, exchange),
         }
     }
 }
@@ -355,23 +374,23 @@ unsafe fn any_radix<V: Vector<T: Float>, R: Results<V>, const LINE: bool>(
 pub(super) fn may_be_apart<T>(passes: &[Pass<T>]) -> bool {
     passes.len() == 2 && passes.iter().all(|p| p.radix == 4 || p.radix == 8)
 }
-/// [`run`] by four or eight, with `step` numbers between elements of the source and whatever is done with the results.
+/// [`run_as`] by four or eight, with `step` numbers between elements of the source.
 ///
 /// # Safety
-/// As [`run`].
+/// As [`run_as`].
 #[inline(always)]
-pub(super) unsafe fn run_apart<V: Vector<T: Float>, R: Results<V>, const LINE: bool>(
+pub(super) unsafe fn run_apart<V: Vector<T: Float>, R: Results<V>, const KIND: u8>(
     p: &Pass<V::T>,
     src: *const V::T,
     step: usize,
     to: &R,
-    parts: Parts,
+    exchange: bool,
 ) {
     // SAFETY: the caller's promise.
     unsafe {
         match p.radix {
-            4 => by_4::<V, R, LINE>(p, src, step, to, parts),
-            _ => by_8::<V, R, LINE>(p, src, step, to, parts),
+            4 => by_4::<V, R, KIND>(p, src, step, to, exchange),
+            _ => by_8::<V, R, KIND>(p, src, step, to, exchange),
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use super::batch::Move;
 use super::butterfly::{
-    self, Apart, Pairs, Parts, Pass, Results, Scaled, TurnedAlike, load, run_apart, scaled, store,
+    self, Apart, Numbers, Pairs, Parts, Pass, Results, TurnedAlike, kind, load, run_apart, scaled, store,
 };
 use super::long::FINE;
 use super::num_traits_like::Float;
@@ -61,13 +61,12 @@ unsafe fn through<V: Vector<T: Float>>(
     src: *const V::T,
     between: *mut V::T,
     to: *mut V::T,
-    parts: Parts,
 ) {
     let mut x = src;
     for (i, p) in passes.iter().enumerate() {
         let y = if (passes.len() - i) % 2 == 1 { to } else { between };
         // SAFETY: the caller's promise: all hold as many elements as the passes transform.
-        unsafe { butterfly::run::<V, false>(p, x, y, parts) };
+        unsafe { butterfly::run::<V>(p, x, y) };
         x = y.cast_const();
     }
 }
@@ -101,13 +100,13 @@ pub(super) enum Write<'a, T> {
 struct TurnedTwice<'a, T>(usize, usize, &'a [T], *mut T);
 impl<V: Vector> Results<V> for TurnedTwice<'_, V::T> {
     #[inline(always)]
-    unsafe fn put(&self, y: C<V>, e: usize, parts: Parts) {
+    unsafe fn put(&self, y: C<V>, e: usize) {
         let (at, step, natural) = (self.0 + e * self.1, 2 * V::N, (0, V::N));
         // SAFETY: the caller's promise; the table has as many numbers as results need.
         unsafe {
             let fine = load::<V>(self.2.as_ptr().add(at % FINE * step), natural);
             let coarse = load::<V>(self.2.as_ptr().add((FINE + at / FINE) * step), natural);
-            store(y.times(fine.times(coarse)), self.3.add(at * step), parts);
+            store(y.times(fine.times(coarse)), self.3.add(at * step), natural);
         }
     }
 }
@@ -126,7 +125,7 @@ unsafe fn splat_some<V: Vector>(scale: Option<V::T>) -> Option<V> {
     }
 }
 
-/// Transforms a group.
+/// Transforms a group. `parts` says where parts of numbers in memory stand in pairs of the buffers.
 ///
 /// # Safety
 /// The ends' lines lie in memory and suit ([`Move::suits`]), the buffers hold a line of each lane, `near` holds
@@ -163,7 +162,8 @@ unsafe fn columns<V: Vector<T: Float>>(f: &Folded<V::T>, ends: &Ends<V::T>, firs
         if let Some((m, src)) = ends.read.filter(|(m, _)| !m.beside) {
             for k in 0..rows {
                 let at = 2 * (k * columns + first);
-                let to = |i: usize| block.add(((i / 2) * rows + k) * step + i % 2 * n);
+                let part = |i: usize| if i.is_multiple_of(2) { parts.0 } else { parts.1 };
+                let to = |i: usize| block.add(((i / 2) * rows + k) * step + part(i));
                 V::square(|l| src.add(m.starts[l] + at), to, None);
             }
         }
@@ -187,7 +187,7 @@ unsafe fn columns<V: Vector<T: Float>>(f: &Folded<V::T>, ends: &Ends<V::T>, firs
                         }
                         _ => {
                             for k in 0..rows {
-                                m.load_beside::<V>(src, k * columns + j, column.add(k * step));
+                                m.load_beside::<V>(src, k * columns + j, column.add(k * step), parts);
                             }
                         }
                     }
@@ -202,20 +202,21 @@ unsafe fn columns<V: Vector<T: Float>>(f: &Folded<V::T>, ends: &Ends<V::T>, firs
                 }
             }
             if f.direct {
+                let (first, u) = (&f.down[0], Pairs(u));
                 match line {
                     Some((src, apart)) => {
-                        run_apart::<V, _, true>(&f.down[0], src, apart, &Pairs(u), parts);
+                        run_apart::<V, _, { kind::LINE }>(first, src, apart, &u, parts.0 != 0);
                     }
                     None => {
-                        run_apart::<V, _, false>(&f.down[0], src.cast_const(), apart, &Pairs(u), parts);
+                        run_apart::<V, _, { kind::FIRST }>(first, src.cast_const(), apart, &u, false);
                     }
                 }
-                run_apart::<V, _, false>(&f.down[1], u.cast_const(), step, &to, parts);
+                run_apart::<V, _, { kind::LAST }>(&f.down[1], u.0.cast_const(), step, &to, false);
                 continue;
             }
-            through::<V>(&f.down, column, u, v, parts);
+            through::<V>(&f.down, column, u, v);
             for k in 0..rows {
-                to.put(load::<V>(v.add(k * step), parts), k, parts);
+                to.put(load::<V>(v.add(k * step), natural), k);
             }
         }
     }
@@ -246,36 +247,37 @@ unsafe fn rows<V: Vector<T: Float>>(f: &Folded<V::T>, ends: &Ends<V::T>, first: 
                 }
             }
             if f.direct {
-                run_apart::<V, _, false>(&f.across[0], row, step, &Pairs(u), parts);
+                run_apart::<V, _, { kind::FIRST }>(&f.across[0], row, step, &Pairs(u), false);
                 let (end, u) = (&f.across[1], u.cast_const());
                 // where the row goes as pairs of vectors
                 let (mut to, mut apart) = (result, step);
                 match ends.write {
                     Write::Turned(turns, to) => {
                         let to = TurnedTwice(k, rows, turns, to);
-                        run_apart::<V, _, false>(end, u, step, &to, parts);
+                        run_apart::<V, _, { kind::LAST }>(end, u, step, &to, false);
                         continue;
                     }
                     Write::Memory(m, dst, scale) if m.beside => {
                         if let Some(stride) = m.pairs() {
                             let by = splat_some::<V>(scale);
-                            let to = Scaled(dst.add(m.starts[0] + k * stride), rows * stride, by);
-                            run_apart::<V, _, false>(end, u, step, &to, parts);
+                            let to = dst.add(m.starts[0] + k * stride);
+                            let to = Numbers { to, step: rows * stride, by, exchange: parts.0 != 0 };
+                            run_apart::<V, _, { kind::LAST }>(end, u, step, &to, false);
                             continue;
                         }
                     }
                     Write::Buffer => (to, apart) = (ends.a.add(k * step), rows * step),
                     Write::Memory(..) => {}
                 }
-                run_apart::<V, _, false>(end, u, step, &Apart(to, apart), parts);
+                run_apart::<V, _, { kind::LAST }>(end, u, step, &Apart(to, apart), false);
             } else {
-                through::<V>(&f.across, row, u, result, parts);
+                through::<V>(&f.across, row, u, result);
             }
             match ends.write {
                 Write::Memory(m, dst, scale) if m.beside => {
                     let by = splat_some::<V>(scale);
                     for j in 0..columns {
-                        let x = load::<V>(result.add(j * step), natural);
+                        let x = load::<V>(result.add(j * step), parts);
                         m.store_beside(scaled(x, by), dst, k + j * rows);
                     }
                 }
@@ -294,7 +296,8 @@ unsafe fn rows<V: Vector<T: Float>>(f: &Folded<V::T>, ends: &Ends<V::T>, first: 
             let by = splat_some::<V>(scale);
             for j in 0..columns {
                 let at = 2 * (first + j * rows);
-                let from = |i: usize| block.add(((i / 2) * columns + j) * step + i % 2 * n).cast_const();
+                let part = |i: usize| if i.is_multiple_of(2) { parts.0 } else { parts.1 };
+                let from = |i: usize| block.add(((i / 2) * columns + j) * step + part(i)).cast_const();
                 V::square(from, |l| dst.add(m.starts[l] + at), by);
             }
         }
