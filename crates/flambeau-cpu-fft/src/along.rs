@@ -12,7 +12,7 @@ use crate::engine::isa::level;
 use crate::engine::parallel::parallel_for;
 use crate::engine::room::room;
 use crate::engine::scratch::with_scratch;
-use crate::engine::simd::{C, Vector};
+use crate::engine::simd::{Body, C, Vector};
 use num_complex::Complex;
 
 /// Lengths from here on go as matrices of two long sides.
@@ -115,15 +115,23 @@ pub(super) fn run<T: Point>(plan: &Plan<T>, along: &Along<T>, raw: &Raw<T>) {
             let (a, rest) = buffer.split_at_mut(one);
             let (b, square) = rest.split_at_mut(one);
             let (a, b, square) = (a.as_mut_ptr(), b.as_mut_ptr(), square.as_mut_ptr());
-            T::along(level, &Stretch { along, shape: plan.shape, raw, lines, a, b, square });
+            T::run(level, &Stretch { along, shape: plan.shape, raw, lines, a, b, square });
         });
     });
+}
+
+impl<T: Point> Body<T> for &Stretch<'_, T> {
+    #[inline(always)]
+    unsafe fn run<V: Vector<T = T>>(self) {
+        // SAFETY: the caller's promise; the plan was made for the vectors of this machine.
+        unsafe { stretch::<V>(self) }
+    }
 }
 
 /// # Safety
 /// The machine has the vector's instructions, and its places are those that the plan was made for.
 #[inline(always)]
-pub(super) unsafe fn stretch<V: Vector<T: Point>>(g: &Stretch<V::T>) {
+unsafe fn stretch<V: Vector<T: Point>>(g: &Stretch<V::T>) {
     let (raw, n) = (g.raw, V::N);
     let step = 2 * n;
     let rows = g.along.len / n;

@@ -4,7 +4,6 @@
 //! the passes there, and is written back: through transposed squares where a line's elements follow each other, straight where
 //! the lines do, and one by one where neither does.
 
-use super::along::{self, Stretch};
 use super::butterfly::{self, Parts, Pass, load, store};
 use super::folded::{self, Ends, Folded, Write};
 use super::lines::Raw;
@@ -12,10 +11,10 @@ use super::long::{FINE, Turns};
 use super::{Plan, Point, Shape, num_traits_like::Float};
 use crate::engine::Shared;
 use crate::engine::cache::prefetch;
-use crate::engine::isa::{Level, level};
+use crate::engine::isa::level;
 use crate::engine::parallel::parallel_for;
 use crate::engine::scratch::with_scratch;
-use crate::engine::simd::{C, Plain, Vector};
+use crate::engine::simd::{Body, C, Vector};
 
 /// The passes of a length with small factors.
 pub struct Batch<T> {
@@ -86,7 +85,7 @@ pub(super) fn run<T: Point>(plan: &Plan<T>, raw: &Raw<T>, way: Way<T>) {
             for g in range {
                 let (r, at) = (g / per_row, g % per_row * lanes);
                 let count = lanes.min(row - at);
-                T::group(
+                T::run(
                     level,
                     &Group { plan, batch, raw, way, at: g, first: r * row + at, count, a, b, near },
                 );
@@ -271,6 +270,14 @@ impl<T: Copy> Move<'_, T> {
                 }
             }
         }
+    }
+}
+
+impl<T: Point> Body<T> for &Group<'_, T> {
+    #[inline(always)]
+    unsafe fn run<V: Vector<T = T>>(self) {
+        // SAFETY: the caller's promise.
+        unsafe { group::<V>(self) }
     }
 }
 
@@ -508,77 +515,4 @@ unsafe fn after_real<V: Vector<T: Point>>(plan: &Plan<V::T>, buffer: *mut V::T, 
             }
         }
     }
-}
-
-macro_rules! levels {
-    ($($t:ty: $v4:ident $v3:ident;)*) => {$(
-        impl Point for $t {
-            fn lanes(level: Level) -> usize {
-                #[cfg(target_arch = "x86_64")]
-                match level {
-                    Level::V4 => return crate::engine::simd::x86::$v4::N,
-                    Level::V3 => return crate::engine::simd::x86::$v3::N,
-                    Level::Portable => {}
-                }
-                let _ = level;
-                Plain::<$t>::N
-            }
-            fn group(level: Level, g: &Group<$t>) {
-                #[cfg(target_arch = "x86_64")]
-                {
-                    use crate::engine::simd::x86::{$v3, $v4};
-                    #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx2,fma")]
-                    fn v4(g: &Group<$t>) {
-                        // SAFETY: this function has the instructions.
-                        unsafe { group::<$v4>(g) }
-                    }
-                    #[target_feature(enable = "avx2,fma")]
-                    fn v3(g: &Group<$t>) {
-                        // SAFETY: as above.
-                        unsafe { group::<$v3>(g) }
-                    }
-                    match level {
-                        // SAFETY: a level above the portable one was found on this machine.
-                        Level::V4 => return unsafe { v4(g) },
-                        // SAFETY: as above.
-                        Level::V3 => return unsafe { v3(g) },
-                        Level::Portable => {}
-                    }
-                }
-                let _ = level;
-                // SAFETY: plain vectors need no instructions.
-                unsafe { group::<Plain<$t>>(g) }
-            }
-            fn along(level: Level, g: &Stretch<$t>) {
-                #[cfg(target_arch = "x86_64")]
-                {
-                    use crate::engine::simd::x86::{$v3, $v4};
-                    #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx2,fma")]
-                    fn v4(g: &Stretch<$t>) {
-                        // SAFETY: this function has the instructions.
-                        unsafe { along::stretch::<$v4>(g) }
-                    }
-                    #[target_feature(enable = "avx2,fma")]
-                    fn v3(g: &Stretch<$t>) {
-                        // SAFETY: as above.
-                        unsafe { along::stretch::<$v3>(g) }
-                    }
-                    match level {
-                        // SAFETY: a level above the portable one was found on this machine.
-                        Level::V4 => return unsafe { v4(g) },
-                        // SAFETY: as above.
-                        Level::V3 => return unsafe { v3(g) },
-                        Level::Portable => {}
-                    }
-                }
-                let _ = level;
-                // SAFETY: plain vectors need no instructions.
-                unsafe { along::stretch::<Plain<$t>>(g) }
-            }
-        }
-    )*};
-}
-levels! {
-    f32: F16 F8;
-    f64: D8 D4;
 }

@@ -16,8 +16,9 @@ pub use batch::Batch;
 pub use lines::Lines;
 pub use single::Single;
 
-use flambeau_cpu::engine::isa::{Level, level};
+use flambeau_cpu::engine::isa::level;
 use flambeau_cpu::engine::room::collected;
+use flambeau_cpu::engine::simd::{self, Vectored};
 use flambeau_cpu::{Element, engine};
 use lines::Raw;
 use num_complex::Complex;
@@ -55,14 +56,9 @@ impl Shape {
 }
 
 /// A float that lines are made of.
-pub trait Point: Element + num_traits_like::Float {
-    #[doc(hidden)]
-    fn group(level: Level, g: &batch::Group<Self>);
-    #[doc(hidden)]
-    fn along(level: Level, g: &along::Stretch<Self>);
-    #[doc(hidden)]
-    fn lanes(level: Level) -> usize;
-}
+pub trait Point: Element + Vectored + num_traits_like::Float {}
+impl Point for f32 {}
+impl Point for f64 {}
 
 /// The little that is asked of floats.
 #[doc(hidden)]
@@ -139,6 +135,10 @@ impl<T: Point> Plan<T> {
         };
         let turns = if length == n { Vec::new() } else { collected((0..=length / 2).map(turn)) };
         // what does not fit the cache is never run side by side
+        // without vectors lines go one by one
+        if !simd::are_there(level()) {
+            return Plan { n, shape, turns, along: None, batch: None, long: None };
+        }
         let fits = n * T::lanes(level()) * 2 * size_of::<T>() <= MOST_BYTES;
         let batch = if fits { Batch::new(length) } else { None };
         Plan { n, shape, turns, along: along::Along::new(n, shape), batch, long: long::Long::new(length) }

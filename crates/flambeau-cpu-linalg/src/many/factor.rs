@@ -5,7 +5,7 @@ use super::super::field::Real;
 use super::super::{cholesky as one_cholesky, lu, qr};
 use super::Group;
 use super::{
-    Marks, PANEL, PLACES, Pivots, SIDE, Vectors, Wide, both, bring, clear, exchange, get, groups, head, job,
+    Marks, PANEL, PLACES, Pivots, SIDE, Wide, both, bring, clear, exchange, get, groups, head, job,
     mark_wild, places, product, put_back, reflect, reflect_twice, set, subtract, subtract_all, subtract_rows,
     suits,
 };

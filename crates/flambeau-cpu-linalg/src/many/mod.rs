@@ -21,7 +21,7 @@ use crate::engine::isa::{Level, level};
 use crate::engine::parallel::parallel_for;
 use crate::engine::room::collected;
 use crate::engine::scratch::with_scratch;
-use crate::engine::simd::{Plain, Vector};
+use crate::engine::simd::{self, Vector, Vectored};
 use crate::num::Arith;
 
 /// Places of the longest vector.
@@ -37,70 +37,21 @@ type Pivots = [[u8; PLACES]; SIDE];
 /// Which places need more care.
 type Marks = [bool; PLACES];
 
-/// What is done with vectors of one kind.
-pub(super) trait Vectors<T> {
-    /// # Safety
-    /// The machine has the instructions of `V`.
-    unsafe fn run<V: Vector<T = T>>(self);
-}
 /// A real number with vectors.
-pub(super) trait Wide: Real {
+pub(super) trait Wide: Real + Vectored {
     /// Below this the square of a number has lost digits.
     const SMALL: Self;
-    fn lanes(level: Level) -> usize;
-    fn run<J: Vectors<Self>>(level: Level, job: J);
 }
-macro_rules! wide {
-    ($($t:ty: $v4:ident $v3:ident $small:literal;)*) => {$(
-        impl Wide for $t {
-            const SMALL: $t = $small;
-            fn lanes(level: Level) -> usize {
-                #[cfg(target_arch = "x86_64")]
-                match level {
-                    Level::V4 => return crate::engine::simd::x86::$v4::N,
-                    Level::V3 => return crate::engine::simd::x86::$v3::N,
-                    Level::Portable => {}
-                }
-                let _ = level;
-                Plain::<$t>::N
-            }
-            fn run<J: Vectors<$t>>(level: Level, job: J) {
-                #[cfg(target_arch = "x86_64")]
-                {
-                    use crate::engine::simd::x86::{$v3, $v4};
-                    #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx2,fma")]
-                    fn v4<J: Vectors<$t>>(job: J) {
-                        // SAFETY: this function has the instructions.
-                        unsafe { job.run::<$v4>() }
-                    }
-                    #[target_feature(enable = "avx2,fma")]
-                    fn v3<J: Vectors<$t>>(job: J) {
-                        // SAFETY: as above.
-                        unsafe { job.run::<$v3>() }
-                    }
-                    match level {
-                        // SAFETY: a level above the portable one was found on this machine.
-                        Level::V4 => return unsafe { v4(job) },
-                        // SAFETY: as above.
-                        Level::V3 => return unsafe { v3(job) },
-                        Level::Portable => {}
-                    }
-                }
-                let _ = level;
-                // SAFETY: plain vectors need no instructions.
-                unsafe { job.run::<Plain<$t>>() }
-            }
-        }
-    )*};
+impl Wide for f32 {
+    const SMALL: f32 = 1e-28;
 }
-wide! {
-    f32: F16 F8 1e-28;
-    f64: D8 D4 1e-270;
+impl Wide for f64 {
+    const SMALL: f64 = 1e-270;
 }
 
 /// Whether matrices of these sides go side by side.
 pub(super) fn suits(batch: usize, rows: usize, columns: usize) -> bool {
-    batch >= 4 && rows.max(columns) <= SIDE && rows.min(columns) > 0
+    simd::are_there(level()) && batch >= 4 && rows.max(columns) <= SIDE && rows.min(columns) > 0
 }
 
 /// Matrices of a batch that are decomposed together.
@@ -690,7 +641,7 @@ unsafe fn clear<V: Vector<T: Real>>(p: *mut V::T, count: usize) {
 macro_rules! job {
     ($level:expr, $T:ident, $V:ident, ($($name:ident: $kind:ty),* $(,)?) $body:block) => {{
         struct J<'a, $T: Wide> { $($name: $kind,)* on: std::marker::PhantomData<&'a $T> }
-        impl<'a, $T: Wide> Vectors<$T> for J<'a, $T> {
+        impl<'a, $T: Wide> crate::engine::simd::Body<$T> for J<'a, $T> {
             #[inline(always)]
             unsafe fn run<$V: Vector<T = $T>>(self) {
                 let J { $($name,)* on: _ } = self;
@@ -698,7 +649,7 @@ macro_rules! job {
                 unsafe { $body }
             }
         }
-        <$T as Wide>::run($level, J::<$T> { $($name,)* on: std::marker::PhantomData });
+        <$T as crate::engine::simd::Vectored>::run($level, J::<$T> { $($name,)* on: std::marker::PhantomData });
     }};
 }
 

@@ -7,8 +7,8 @@ use super::turns::{
     Apart, Row, Rows, Turns, WIDES, Wides, kept, magnitude, read, split, unmarked, wides, write,
 };
 use super::{
-    Group, Marks, PANEL, PLACES, SIDE, Vectors, Wide, bring, clear, get, groups, head, job, mark_wild,
-    product, set, subtract, suits,
+    Group, Marks, PANEL, PLACES, SIDE, Wide, bring, clear, get, groups, head, job, mark_wild, product, set,
+    subtract, suits,
 };
 use crate::engine::SharedMut;
 use crate::engine::simd::Vector;

@@ -4,8 +4,8 @@ use super::super::field::Real;
 use super::super::tridiagonal;
 use super::turns::{Apart, Row, Rows, Turns, WIDES, kept, magnitude, read, split, unmarked, wides, write};
 use super::{
-    Group, Marks, PANEL, PLACES, SIDE, Vectors, Wide, bring, clear, get, groups, head, job, mark_wild,
-    places, product, set, suits,
+    Group, Marks, PANEL, PLACES, SIDE, Wide, bring, clear, get, groups, head, job, mark_wild, places,
+    product, set, suits,
 };
 use crate::engine::SharedMut;
 use crate::engine::simd::Vector;

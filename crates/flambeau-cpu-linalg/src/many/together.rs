@@ -3,7 +3,7 @@
 use super::super::{cholesky as one_cholesky, lu, product::transpose, qr as one_qr};
 use super::factor::{decompose, lower, reflectors, substitute};
 use super::{
-    Group, Marks, Order, PLACES, Pivots, SIDE, Vectors, Wide, bring, bring_in, clear, exchange, groups, job,
+    Group, Marks, Order, PLACES, Pivots, SIDE, Wide, bring, bring_in, clear, exchange, groups, job,
     mark_wild, product, put_back, put_in, suits, turned,
 };
 use crate::engine::SharedMut;

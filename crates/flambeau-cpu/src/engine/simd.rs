@@ -1,5 +1,7 @@
 //! Vectors of floats by instruction set, and complex numbers made of two of them.
 
+use super::isa::{self, Level};
+
 /// A vector of floats. All methods are compiled into functions that have the instructions.
 pub trait Vector: Copy {
     /// The element.
@@ -69,6 +71,86 @@ pub trait Vector: Copy {
         write: impl Fn(usize) -> *mut Self::T,
         scale: Option<Self>,
     );
+}
+
+/// A body over vectors, which is compiled for each kind of them. Mark [`Body::run`] with `#[inline(always)]`, and everything that it
+/// calls: only inlined code is compiled for the instructions.
+pub trait Body<T> {
+    /// The body.
+    ///
+    /// # Safety
+    /// The machine has the instructions of `V`.
+    unsafe fn run<V: Vector<T = T>>(self);
+}
+/// A float that there are vectors of.
+pub trait Vectored: Copy {
+    /// Elements of a vector at a level.
+    fn lanes(level: Level) -> usize;
+    /// Runs a body with the vectors of a level.
+    ///
+    /// # Panics
+    /// Where there are none: see [`are_there`].
+    fn run<B: Body<Self>>(level: Level, body: B);
+}
+/// Whether there are vectors at a level. What works by vectors is large, so there are none of plain arrays on x86-64, whose processors
+/// have better ones since 2013; others go the way of single matrices and lines. Tests have them (feature `plain-vectors`), since on
+/// other machines there is nothing else.
+pub const fn are_there(level: Level) -> bool {
+    cfg!(any(not(target_arch = "x86_64"), feature = "plain-vectors")) || !matches!(level, Level::Portable)
+}
+macro_rules! vectored {
+    ($($t:ty: $v4:ident $v3:ident;)*) => {$(
+        impl Vectored for $t {
+            fn lanes(level: Level) -> usize {
+                #[cfg(target_arch = "x86_64")]
+                match level {
+                    Level::V4 => return x86::$v4::N,
+                    Level::V3 => return x86::$v3::N,
+                    Level::Portable => {}
+                }
+                let _ = level;
+                Plain::<$t>::N
+            }
+            fn run<B: Body<$t>>(level: Level, body: B) {
+                #[cfg(target_arch = "x86_64")]
+                {
+                    #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx2,fma")]
+                    fn v4<B: Body<$t>>(body: B) {
+                        // SAFETY: this function has the instructions.
+                        unsafe { body.run::<x86::$v4>() }
+                    }
+                    #[target_feature(enable = "avx2,fma")]
+                    fn v3<B: Body<$t>>(body: B) {
+                        // SAFETY: as above.
+                        unsafe { body.run::<x86::$v3>() }
+                    }
+                    // a caller may name any level
+                    match level.min(isa::level()) {
+                        // SAFETY: a level above the portable one was found on this machine.
+                        Level::V4 => return unsafe { v4(body) },
+                        // SAFETY: as above.
+                        Level::V3 => return unsafe { v3(body) },
+                        Level::Portable => {}
+                    }
+                }
+                let _ = level;
+                #[cfg(any(not(target_arch = "x86_64"), feature = "plain-vectors"))]
+                // SAFETY: plain vectors need no instructions.
+                unsafe {
+                    body.run::<Plain<$t>>();
+                }
+                #[cfg(not(any(not(target_arch = "x86_64"), feature = "plain-vectors")))]
+                {
+                    drop(body);
+                    unreachable!("vectors at a level that has none");
+                }
+            }
+        }
+    )*};
+}
+vectored! {
+    f32: F16 F8;
+    f64: D8 D4;
 }
 
 /// Complex numbers side by side.
