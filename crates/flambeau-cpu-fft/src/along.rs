@@ -7,7 +7,7 @@ use super::butterfly::{self, Pairs, Pass, Turned, eight, four, kind, load, run_a
 use super::lines::Raw;
 use super::num_traits_like::Float;
 use super::{Plan, Point, Shape, root};
-use crate::engine::cache::prefetch;
+use crate::engine::cache::{prefetch, stream_fence};
 use crate::engine::isa::level;
 use crate::engine::parallel::parallel_for;
 use crate::engine::room::room;
@@ -116,6 +116,9 @@ pub(super) fn run<T: Point>(plan: &Plan<T>, along: &Along<T>, raw: &Raw<T>) {
             let (b, square) = rest.split_at_mut(one);
             let (a, b, square) = (a.as_mut_ptr(), b.as_mut_ptr(), square.as_mut_ptr());
             T::run(level, &Stretch { along, shape: plan.shape, raw, lines, a, b, square });
+            if raw.stream {
+                stream_fence();
+            }
         });
     });
 }
@@ -177,10 +180,9 @@ unsafe fn stretch<V: Vector<T: Point>>(g: &Stretch<V::T>) {
             }
             let _ = other;
             let next = (i + 1).min(g.lines.end - 1);
-            let ahead = Ahead(
-                raw.src.wrapping_add(raw.from.start(next)),
-                raw.dst.wrapping_add(raw.to.start(next)).cast_const(),
-            );
+            let next_src = raw.src.wrapping_add(raw.from.start(next));
+            let next_dst = raw.dst.wrapping_add(raw.to.start(next)).cast_const();
+            let ahead = Ahead(next_src, (!raw.stream).then_some(next_dst));
             if g.shape.is_from_real() {
                 last::<V, false>(g, from, Out::Planes(to), ahead);
                 after_real::<V>(g, to, dst);
@@ -223,16 +225,18 @@ unsafe fn rows<V: Vector<T: Float>>(re: *const V::T, im: *const V::T) -> [C<V>; 
 }
 
 /// What is read and written next, asked for little by little. A line that begins a page, or whose elements are taken with steps
-/// between, comes too late by itself, and all at once would hold up what is read meanwhile.
+/// between, comes too late by itself, and all at once would hold up what is read meanwhile. What is streamed is not asked for.
 #[derive(Clone, Copy)]
-struct Ahead<T>(*const T, *const T);
+struct Ahead<T>(*const T, Option<*const T>);
 impl<T> Ahead<T> {
     /// Asks for the lines of memory in `count` vectors of `n` elements, from vector `at` on.
     #[inline(always)]
     fn ask(self, n: usize, at: usize, count: usize) {
         for line in (0..count * n).step_by(64 / size_of::<T>()) {
             prefetch(self.0.wrapping_add(at * n + line).cast());
-            prefetch(self.1.wrapping_add(at * n + line).cast());
+            if let Some(to) = self.1 {
+                prefetch(to.wrapping_add(at * n + line).cast());
+            }
         }
     }
 }
@@ -253,6 +257,7 @@ unsafe fn last<V: Vector<T: Point>, const BACK: bool>(
     // SAFETY: the caller's promise; the squares have room for `n * n` numbers each.
     unsafe {
         let (re, im) = (g.square, g.square.add(n * n));
+        let stream = g.raw.stream;
         let by = if g.raw.unscaled { None } else { Some(V::splat(g.raw.scale)) };
         for k in (0..m).step_by(n) {
             if n == 16 {
@@ -264,16 +269,17 @@ unsafe fn last<V: Vector<T: Point>, const BACK: bool>(
             V::square(|i| from.add((k + i) * step + n), |l| im.add(l * n), None);
             let y = rows::<V>(re, im);
             for (l, y) in y[..n].iter().enumerate() {
-                out.put::<V, BACK>(*y, k + m * l, len + n, by);
+                out.put::<V, BACK>(*y, k + m * l, len + n, by, stream);
             }
         }
     }
 }
 impl<T> Out<T> {
-    /// Writes a vector of results, the first of which is point `at`: times `by` to memory, or with imaginary parts `plane` behind real ones.
+    /// Writes a vector of results, the first of which is point `at`: times `by` to memory, past the caches if so asked, or with
+    /// imaginary parts `plane` behind real ones.
     ///
     /// # Safety
-    /// The place is valid, and the machine has the instructions.
+    /// The place is valid, one that is streamed to a whole cache line's, and the machine has the instructions.
     #[inline(always)]
     unsafe fn put<V: Vector<T = T>, const BACK: bool>(
         &self,
@@ -281,13 +287,15 @@ impl<T> Out<T> {
         at: usize,
         plane: usize,
         by: Option<V>,
+        stream: bool,
     ) {
         // SAFETY: the caller's promise.
         unsafe {
             match *self {
                 Out::Line(dst) => {
                     let y = scaled(y, by);
-                    put(if BACK { C { re: y.im, im: y.re } } else { y }, dst.add(2 * at));
+                    let y = if BACK { C { re: y.im, im: y.re } } else { y };
+                    put(y, dst.add(2 * at), stream);
                 }
                 Out::Planes(to) => {
                     y.re.store(to.add(at));
@@ -368,7 +376,7 @@ unsafe fn last_of_sixteen<V: Vector<T: Point>, const BACK: bool>(
                 C { re: re[3], im: im[3] },
             ]);
             for r in 0..4 {
-                out.put::<V, BACK>(y[r], k + m * (p + 4 * r), len + N, by);
+                out.put::<V, BACK>(y[r], k + m * (p + 4 * r), len + N, by, g.raw.stream);
             }
         }
     }
@@ -422,15 +430,19 @@ unsafe fn before_real<V: Vector<T: Point>, const CONJ: bool>(
     }
 }
 
-/// Writes complex numbers.
+/// Writes complex numbers, past the caches if so asked.
 ///
 /// # Safety
-/// `to` is valid for two vectors, and the machine has the instructions.
+/// `to` is valid for two vectors, a multiple of a cache line's bytes if they are streamed, and the machine has the instructions.
 #[inline(always)]
-unsafe fn put<V: Vector>(v: C<V>, to: *mut V::T) {
+pub(super) unsafe fn put<V: Vector>(v: C<V>, to: *mut V::T, stream: bool) {
     // SAFETY: the caller's promise.
     unsafe {
         let (p, q) = V::together(v.re, v.im);
+        if stream {
+            p.stream(to);
+            return q.stream(to.add(V::N));
+        }
         p.store(to);
         q.store(to.add(V::N));
     }
@@ -464,14 +476,14 @@ unsafe fn after_real<V: Vector<T: Point>>(g: &Stretch<V::T>, z: *mut V::T, dst: 
             let first = C { re: o.re.fma(by, e.re), im: o.im.fma(by, e.im.mul(by)) };
             // conjugated
             let second = C { re: o.re.fnma(by, e.re), im: o.im.fma(by, e.im.mul(minus)) };
-            put(first, dst.add(2 * k));
-            put(C { re: second.re.reverse(), im: second.im.reverse() }, dst.add(2 * at));
+            put(first, dst.add(2 * k), false);
+            put(C { re: second.re.reverse(), im: second.im.reverse() }, dst.add(2 * at), false);
             if whole {
                 let minus = V::splat(-V::T::of(1.0));
-                put(C { re: second.re, im: second.im.mul(minus) }, dst.add(2 * (len + k)));
+                put(C { re: second.re, im: second.im.mul(minus) }, dst.add(2 * (len + k)), false);
                 if k > 0 {
                     let mirrored = C { re: first.re.reverse(), im: first.im.mul(minus).reverse() };
-                    put(mirrored, dst.add(2 * (2 * len - k + 1 - n)));
+                    put(mirrored, dst.add(2 * (2 * len - k + 1 - n)), false);
                 }
             }
         }

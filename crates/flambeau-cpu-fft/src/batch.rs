@@ -10,7 +10,7 @@ use super::lines::Raw;
 use super::long::{FINE, Turns};
 use super::{Plan, Point, Shape, num_traits_like::Float};
 use crate::engine::Shared;
-use crate::engine::cache::prefetch;
+use crate::engine::cache::{prefetch, stream_fence};
 use crate::engine::isa::level;
 use crate::engine::parallel::parallel_for;
 use crate::engine::scratch::with_scratch;
@@ -89,6 +89,9 @@ pub(super) fn run<T: Point>(plan: &Plan<T>, raw: &Raw<T>, way: Way<T>) {
                     level,
                     &Group { plan, batch, raw, way, at: g, first: r * row + at, count, a, b, near },
                 );
+            }
+            if raw.stream {
+                stream_fence();
             }
         });
     });
@@ -371,7 +374,8 @@ unsafe fn group<V: Vector<T: Point>>(g: &Group<V::T>) {
                     _ => Write::Buffer,
                 };
                 let read = straight.then_some((&read, raw.src));
-                folded::run::<V>(f, &Ends { read, write: to, a, b, near: g.near }, parts);
+                let ends = Ends { read, write: to, a, b, near: g.near, stream: raw.stream };
+                folded::run::<V>(f, &ends, parts);
                 if !matches!(to, Write::Buffer) {
                     return;
                 }

@@ -1,5 +1,6 @@
 //! Transforms of a few points in registers, and the passes that are made of them.
 
+use super::along::put;
 use super::num_traits_like::Float;
 use super::root;
 use crate::engine::room::collected;
@@ -261,6 +262,8 @@ pub(super) struct Numbers<V: Vector> {
     /// A scale, if there is one.
     pub by: Option<V>,
     pub exchange: bool,
+    /// Past the caches.
+    pub stream: bool,
 }
 impl<V: Vector> Results<V> for Numbers<V> {
     #[inline(always)]
@@ -268,11 +271,8 @@ impl<V: Vector> Results<V> for Numbers<V> {
         // SAFETY: the caller's promise.
         unsafe {
             let y = scaled(y, self.by);
-            let (re, im) = if self.exchange { (y.im, y.re) } else { (y.re, y.im) };
-            let (a, b) = V::together(re, im);
-            let to = self.to.add(e * self.step);
-            a.store(to);
-            b.store(to.add(V::N));
+            let y = if self.exchange { C { re: y.im, im: y.re } } else { y };
+            put(y, self.to.add(e * self.step), self.stream);
         }
     }
 }

@@ -85,6 +85,8 @@ pub(super) struct Ends<'a, T> {
     pub a: *mut T,
     pub b: *mut T,
     pub near: *mut T,
+    /// Complex results go past the caches where they can.
+    pub stream: bool,
 }
 /// Where results go.
 #[derive(Clone, Copy)]
@@ -241,6 +243,7 @@ unsafe fn rows<V: Vector<T: Float>>(f: &Folded<V::T>, ends: &Ends<V::T>, first: 
             if let Write::Memory(m, dst, _) = ends.write
                 && m.beside
                 && k + AHEAD < rows
+                && !(ends.stream && f.direct && m.pairs().is_some())
             {
                 for j in 0..columns {
                     m.ask_beside::<V>(dst.cast_const(), k + AHEAD + j * rows, 0);
@@ -261,7 +264,8 @@ unsafe fn rows<V: Vector<T: Float>>(f: &Folded<V::T>, ends: &Ends<V::T>, first: 
                         if let Some(stride) = m.pairs() {
                             let by = splat_some::<V>(scale);
                             let to = dst.add(m.starts[0] + k * stride);
-                            let to = Numbers { to, step: rows * stride, by, exchange: parts.0 != 0 };
+                            let exchange = parts.0 != 0;
+                            let to = Numbers { to, step: rows * stride, by, exchange, stream: ends.stream };
                             run_apart::<V, _, { kind::LAST }>(end, u, step, &to, false);
                             continue;
                         }

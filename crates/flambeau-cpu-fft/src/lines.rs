@@ -1,6 +1,7 @@
 //! Where lines of elements lie.
 
 use super::{Input, Output, Plan, Point, Shape};
+use crate::engine::cache::stream_threshold;
 
 /// Many lines: line `(o, i)` begins at `o * outer_step + i * inner_step`, and its elements are `stride` apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,6 +37,18 @@ impl Lines {
             [last(self.outer, self.outer_step), last(self.inner, self.inner_step), last(n, self.stride)];
         parts.iter().try_fold(1usize, |a, p| a.checked_add((*p)?)).expect("lines beyond the address space")
     }
+    /// Whether vectors of lines whose elements follow each other, or of elements whose lines do, are whole cache lines from `at`, in
+    /// numbers of which an element has `width`.
+    fn of_whole_cache_lines<T>(&self, at: *mut T, width: usize) -> bool {
+        const LINE: usize = 64;
+        let whole = |count: usize, step: usize| count < 2 || (step * size_of::<T>()).is_multiple_of(LINE);
+        let inner = if self.stride == width {
+            whole(self.inner, self.inner_step)
+        } else {
+            self.inner_step == width && whole(2, self.stride)
+        };
+        at.addr().is_multiple_of(LINE) && inner && whole(self.outer, self.outer_step)
+    }
     /// In units of half an element.
     fn doubled(&self) -> Lines {
         Lines {
@@ -59,6 +72,8 @@ pub struct Raw<T> {
     pub(super) scale: T,
     /// The scale is 1.
     pub(super) unscaled: bool,
+    /// Results may go past the caches.
+    pub(super) stream: bool,
 }
 // SAFETY: tasks read and write lines of their own; lines of an output do not meet (`Raw::new`'s callers write fresh or whole
 // tensors), and an input that is the output has the same lines.
@@ -87,6 +102,7 @@ impl<T: Point> Raw<T> {
             }
         };
         assert!(to.end(shape.writes(n)) <= len, "lines beyond the output");
+        let itself = matches!(x, Input::Itself);
         let (src, conj) = match x {
             Input::Complex(s, conj) => {
                 assert!(
@@ -104,15 +120,25 @@ impl<T: Point> Raw<T> {
                 (dst.cast_const(), false)
             }
         };
+        let from = if shape.is_from_real() { *from } else { from.doubled() };
+        let (width, to) = if shape == Shape::Real { (1, *to) } else { (2, to.doubled()) };
+        // spectra of real lines have an odd number of places, and go through a buffer
+        let stream = !itself && !shape.is_from_real() && {
+            let read = shape.reads(n) * 2;
+            let bytes =
+                to.count().saturating_mul(read + shape.writes(n) * width).saturating_mul(size_of::<T>());
+            bytes > stream_threshold() && to.of_whole_cache_lines(dst, width)
+        };
         Raw {
             src,
-            from: if shape.is_from_real() { *from } else { from.doubled() },
+            from,
             dst,
-            to: if shape == Shape::Real { *to } else { to.doubled() },
+            to,
             conj,
             forward: shape.is_from_real() || (shape == Shape::Complex && forward),
             scale: T::of(scale),
             unscaled: scale == 1.0,
+            stream,
         }
     }
 }

@@ -104,6 +104,7 @@ impl<T: Point> Long<T> {
             forward,
             scale: T::of(1.0),
             unscaled: true,
+            stream: false,
         };
         let columns_of = lines(columns, 1, columns);
         let into = Way::IntoMatrix(&self.turns, through);

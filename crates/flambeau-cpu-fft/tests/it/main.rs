@@ -309,3 +309,32 @@ fn columns_of_a_large_matrix() {
     compare::<f64>(1024, 1e-11);
     compare::<f64>(192, 1e-12);
 }
+
+/// What is too large for the caches goes past them, where it is written in whole cache lines.
+#[test]
+fn streamed_results_are_the_same() {
+    fn compare<T: Point + PartialEq>(n: usize, way: usize) {
+        let each = 2 * n * size_of::<Complex<T>>();
+        let count = (flambeau_cpu::engine::cache::stream_threshold() / each + 1).next_multiple_of(32) + 32;
+        let number = |c: &[f64]| Complex::new(T::of(c[0]), T::of(c[1]));
+        let x: Vec<Complex<T>> = values(2 * n * count).chunks(2).map(number).collect();
+        let lines = layouts(count, n)[way];
+        let plan = Plan::<T>::new(n, Shape::Complex);
+        let none = || -> Arc<dyn Single<T>> { panic!("by itself") };
+        // a start of a cache line, and one between
+        let mut memory = vec![Complex::new(T::default(), T::default()); n * count + 64];
+        let at = memory.as_ptr().align_offset(64);
+        for (forward, scale) in [(true, 1.0), (false, 0.5)] {
+            let mut run = |at: usize| {
+                let out = &mut memory[at..][..n * count];
+                let input = (Input::Complex(&x, false), &lines);
+                transform(&plan, forward, scale, input, (Output::Complex(&mut *out), &lines), none);
+                out.to_vec()
+            };
+            assert!(run(at) == run(at + 1), "{n} {way} {forward}");
+        }
+    }
+    compare::<f32>(512, 0);
+    compare::<f32>(512, 1);
+    compare::<f64>(256, 1);
+}

@@ -22,6 +22,15 @@ pub trait Vector: Copy {
     /// # Safety
     /// As [`Vector::load`].
     unsafe fn store(self, p: *mut Self::T);
+    /// Writes `N` elements past the caches, where the machine can. `cache::stream_fence` comes after the last.
+    ///
+    /// # Safety
+    /// As [`Vector::store`], and `p` is a multiple of the vector's bytes.
+    #[inline(always)]
+    unsafe fn stream(self, p: *mut Self::T) {
+        // SAFETY: the caller's promise.
+        unsafe { self.store(p) }
+    }
     /// One number in all places.
     ///
     /// # Safety
@@ -295,7 +304,7 @@ pub mod x86 {
         }};
     }
     macro_rules! vector {
-        ($name:ident, $raw:ty, $t:ty, $n:literal, $load:ident $store:ident $splat:ident $add:ident $sub:ident $mul:ident $fma:ident $fnma:ident
+        ($name:ident, $raw:ty, $t:ty, $n:literal, $load:ident $store:ident $stream:ident $splat:ident $add:ident $sub:ident $mul:ident $fma:ident $fnma:ident
          $div:ident $sqrt:ident, $wide:ident $mask:ty, less($m:ident, $w:ident) $less:expr, choose($c:ident, $t1:ident, $t2:ident) $choose:expr,
          apart($a:ident, $b:ident) $apart:expr, together($e:ident, $o:ident) $together:expr, reverse($x:ident) $reverse:expr, transpose($r:ident) $transpose:block
          $(, halves { $($halves:item)* })?) => {
@@ -315,6 +324,11 @@ pub mod x86 {
                 unsafe fn store(self, p: *mut $t) {
                     // SAFETY: as above.
                     unsafe { $store(p, self.0) }
+                }
+                #[inline(always)]
+                unsafe fn stream(self, p: *mut $t) {
+                    // SAFETY: as above.
+                    unsafe { $stream(p, self.0) }
                 }
                 #[inline(always)]
                 unsafe fn splat(x: $t) -> Self {
@@ -411,7 +425,7 @@ pub mod x86 {
         };
     }
     vector!(
-        F8, __m256, f32, 8, _mm256_loadu_ps _mm256_storeu_ps _mm256_set1_ps _mm256_add_ps _mm256_sub_ps _mm256_mul_ps
+        F8, __m256, f32, 8, _mm256_loadu_ps _mm256_storeu_ps _mm256_stream_ps _mm256_set1_ps _mm256_add_ps _mm256_sub_ps _mm256_mul_ps
         _mm256_fmadd_ps _mm256_fnmadd_ps _mm256_div_ps _mm256_sqrt_ps, D4 __m256,
         less(a, b) _mm256_cmp_ps::<_CMP_LT_OQ>(a, b), choose(m, a, b) _mm256_blendv_ps(b, a, m),
         apart(a, b) {
@@ -440,7 +454,7 @@ pub mod x86 {
         }
     );
     vector!(
-        D4, __m256d, f64, 4, _mm256_loadu_pd _mm256_storeu_pd _mm256_set1_pd _mm256_add_pd _mm256_sub_pd _mm256_mul_pd
+        D4, __m256d, f64, 4, _mm256_loadu_pd _mm256_storeu_pd _mm256_stream_pd _mm256_set1_pd _mm256_add_pd _mm256_sub_pd _mm256_mul_pd
         _mm256_fmadd_pd _mm256_fnmadd_pd _mm256_div_pd _mm256_sqrt_pd, D4 __m256d,
         less(a, b) _mm256_cmp_pd::<_CMP_LT_OQ>(a, b), choose(m, a, b) _mm256_blendv_pd(b, a, m),
         apart(a, b) {
@@ -464,7 +478,7 @@ pub mod x86 {
         }
     );
     vector!(
-        F16, __m512, f32, 16, _mm512_loadu_ps _mm512_storeu_ps _mm512_set1_ps _mm512_add_ps _mm512_sub_ps _mm512_mul_ps
+        F16, __m512, f32, 16, _mm512_loadu_ps _mm512_storeu_ps _mm512_stream_ps _mm512_set1_ps _mm512_add_ps _mm512_sub_ps _mm512_mul_ps
         _mm512_fmadd_ps _mm512_fnmadd_ps _mm512_div_ps _mm512_sqrt_ps, D8 __mmask16,
         less(a, b) _mm512_cmp_ps_mask::<_CMP_LT_OQ>(a, b), choose(m, a, b) _mm512_mask_blend_ps(m, b, a),
         apart(a, b) {
@@ -532,7 +546,7 @@ pub mod x86 {
         }
     );
     vector!(
-        D8, __m512d, f64, 8, _mm512_loadu_pd _mm512_storeu_pd _mm512_set1_pd _mm512_add_pd _mm512_sub_pd _mm512_mul_pd
+        D8, __m512d, f64, 8, _mm512_loadu_pd _mm512_storeu_pd _mm512_stream_pd _mm512_set1_pd _mm512_add_pd _mm512_sub_pd _mm512_mul_pd
         _mm512_fmadd_pd _mm512_fnmadd_pd _mm512_div_pd _mm512_sqrt_pd, D8 __mmask8,
         less(a, b) _mm512_cmp_pd_mask::<_CMP_LT_OQ>(a, b), choose(m, a, b) _mm512_mask_blend_pd(m, b, a),
         apart(a, b) {
