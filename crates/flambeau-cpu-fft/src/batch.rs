@@ -195,7 +195,7 @@ impl<T: Copy> Move<'_, T> {
     /// Where float `k` of the lines stands in the buffer.
     #[inline(always)]
     fn place(&self, k: usize, lanes: usize) -> *mut T {
-        self.buffer.wrapping_add((k * self.apart ^ usize::from(self.exchange)) * lanes)
+        self.buffer.wrapping_add(((k * self.apart) ^ usize::from(self.exchange)) * lanes)
     }
     /// # Safety
     /// The lines lie in memory that may be read, the buffer has room for them, and the machine has the instructions.

@@ -152,7 +152,7 @@ pub(super) unsafe fn run<V: Vector<T: Float>>(f: &Folded<V::T>, ends: &Ends<V::T
 /// As [`run`].
 #[inline(always)]
 unsafe fn columns<V: Vector<T: Float>>(f: &Folded<V::T>, ends: &Ends<V::T>, first: usize, parts: Parts) {
-    let (n, step, natural) = (V::N, 2 * V::N, (0, V::N));
+    let (step, natural) = (2 * V::N, (0, V::N));
     let (rows, columns, wide) = (f.rows, f.columns, V::N / 2);
     let longest = rows.max(columns);
     let ld = (columns + 1) * step;
@@ -229,7 +229,7 @@ unsafe fn columns<V: Vector<T: Float>>(f: &Folded<V::T>, ends: &Ends<V::T>, firs
 /// As [`run`].
 #[inline(always)]
 unsafe fn rows<V: Vector<T: Float>>(f: &Folded<V::T>, ends: &Ends<V::T>, first: usize, parts: Parts) {
-    let (n, step, natural) = (V::N, 2 * V::N, (0, V::N));
+    let (step, natural) = (2 * V::N, (0, V::N));
     let (rows, columns, wide) = (f.rows, f.columns, V::N / 2);
     let longest = rows.max(columns);
     let ld = (columns + 1) * step;

@@ -3,6 +3,8 @@
 use super::isa::{self, Level};
 
 /// A vector of floats. All methods are compiled into functions that have the instructions.
+// What all arithmetic asks for is said once, above it.
+#[allow(clippy::missing_safety_doc)]
 pub trait Vector: Copy {
     /// The element.
     type T: Copy;
@@ -176,12 +178,17 @@ impl<V: Vector> C<V> {
         // SAFETY: the caller's promise.
         unsafe { C { re: self.re.add(o.re), im: self.im.add(o.im) } }
     }
+    /// # Safety
+    /// As for vectors.
     #[inline(always)]
     pub unsafe fn sub(self, o: Self) -> Self {
         // SAFETY: the caller's promise.
         unsafe { C { re: self.re.sub(o.re), im: self.im.sub(o.im) } }
     }
     /// Times `w`.
+    ///
+    /// # Safety
+    /// As for vectors.
     #[inline(always)]
     pub unsafe fn times(self, w: Self) -> Self {
         // SAFETY: the caller's promise.
