@@ -39,7 +39,7 @@ impl Lines {
     }
     /// Whether vectors of lines whose elements follow each other, or of elements whose lines do, are whole cache lines from `at`, in
     /// numbers of which an element has `width`.
-    fn of_whole_cache_lines<T>(&self, at: *mut T, width: usize) -> bool {
+    pub(super) fn of_whole_cache_lines<T>(&self, at: *mut T, width: usize) -> bool {
         const LINE: usize = 64;
         let whole = |count: usize, step: usize| count < 2 || (step * size_of::<T>()).is_multiple_of(LINE);
         let inner = if self.stride == width {

@@ -6,6 +6,7 @@ use super::lines::{Lines, Raw};
 use super::single::Single;
 use super::{Plan, Point, Shape, root};
 use crate::engine::Shared;
+use crate::engine::cache::stream_threshold;
 use crate::engine::isa::level;
 use crate::engine::room::room;
 use num_complex::Complex;
@@ -110,7 +111,10 @@ impl<T: Point> Long<T> {
         let into = Way::IntoMatrix(&self.turns, through);
         batch::run(&self.down, &raw(src, columns_of, dst, columns_of), into);
         let (from, to) = (lines(rows, columns, 1), lines(rows, 1, rows));
-        batch::run(&self.across, &raw(src, from, dst, to), Way::FromMatrix(through));
+        let bytes = 2 * rows * columns * size_of::<Complex<T>>();
+        let stream = bytes > stream_threshold() && to.of_whole_cache_lines(dst, 2);
+        let rows_of = Raw { stream, ..raw(src, from, dst, to) };
+        batch::run(&self.across, &rows_of, Way::FromMatrix(through));
     }
 }
 

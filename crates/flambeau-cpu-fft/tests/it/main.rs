@@ -313,9 +313,8 @@ fn columns_of_a_large_matrix() {
 /// What is too large for the caches goes past them, where it is written in whole cache lines.
 #[test]
 fn streamed_results_are_the_same() {
-    fn compare<T: Point + PartialEq>(n: usize, way: usize) {
-        let each = 2 * n * size_of::<Complex<T>>();
-        let count = (flambeau_cpu::engine::cache::stream_threshold() / each + 1).next_multiple_of(32) + 32;
+    let enough = |each: usize| flambeau_cpu::engine::cache::stream_threshold() / (2 * each) + 1;
+    fn compare<T: Point + PartialEq>(n: usize, count: usize, way: usize) {
         let number = |c: &[f64]| Complex::new(T::of(c[0]), T::of(c[1]));
         let x: Vec<Complex<T>> = values(2 * n * count).chunks(2).map(number).collect();
         let lines = layouts(count, n)[way];
@@ -334,7 +333,10 @@ fn streamed_results_are_the_same() {
             assert!(run(at) == run(at + 1), "{n} {way} {forward}");
         }
     }
-    compare::<f32>(512, 0);
-    compare::<f32>(512, 1);
-    compare::<f64>(256, 1);
+    let lines = |each: usize| enough(each).next_multiple_of(32);
+    compare::<f32>(512, lines(512 * 8), 0);
+    compare::<f32>(512, lines(512 * 8), 1);
+    compare::<f64>(256, lines(256 * 16), 1);
+    // a long line's result alone
+    compare::<f32>(enough(8).next_power_of_two(), 1, 0);
 }
