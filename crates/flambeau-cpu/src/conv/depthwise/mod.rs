@@ -1,12 +1,14 @@
 //! One input channel per output channel: no sum over channels, so rows are combined directly.
 
 mod avx512;
+mod in_place;
 
 use super::by_patches::{single, single_mut};
 use super::by_stride;
 use super::im2col::valid;
 use super::packing::{L, Packing};
 use super::shape::ConvShape;
+use crate::DType;
 use crate::blas::WideScalar;
 use crate::engine::SharedMut;
 use crate::engine::isa::{Isa, Job, Level, best_for, run};
@@ -148,7 +150,7 @@ impl<T: WideScalar> Job for PlaneWeight<'_, T> {
 }
 
 fn grain(s: &ConvShape) -> usize {
-    (65_536 / s.out_plane().saturating_mul(s.taps()).max(1)).max(1)
+    (262_144 / s.out_plane().saturating_mul(s.taps()).max(1)).max(1)
 }
 
 /// The layout of the planes' copies, if that is in proportion.
@@ -165,8 +167,23 @@ pub(super) fn forward<T: WideScalar>(
     out: &mut [T],
 ) {
     let (ip, op, taps) = (s.in_plane(), s.out_plane(), s.taps());
-    let vectors = avx512::Vectors::new(s, &packing);
     let out = SharedMut::new(out);
+    if T::DTYPE == DType::F32
+        && let Some(plan) = in_place::Plan::new(s)
+    {
+        return parallel_for(s.n * s.c, grain(s), |planes| {
+            for p in planes {
+                let (c, x) = (p % s.c, single(&x[p * ip..(p + 1) * ip]));
+                let bias = bias.map_or(0.0, |b| single(b)[c]);
+                // SAFETY: plane `p` is this index's own.
+                let y = unsafe { out.slice(p * op, op) };
+                if let Some(y) = single_mut(y) {
+                    plan.run(x, single(&w[c * taps..(c + 1) * taps]), bias, y);
+                }
+            }
+        });
+    }
+    let vectors = avx512::Vectors::new(s, &packing);
     parallel_for(s.n * s.c, grain(s), |r| {
         with_scratch::<T, _>(packing.len, |buf| {
             buf.fill(T::ZERO);
