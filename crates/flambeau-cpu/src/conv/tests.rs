@@ -253,6 +253,33 @@ fn planes_of_their_own() {
     }
 }
 
+/// What is infinite at the border of a plane reaches the gradients of the taps that see it, and no others.
+#[test]
+fn infinite_borders_of_planes() {
+    for (k, stride) in [(3, 1), (5, 1), (3, 2), (5, 2)] {
+        let s = ConvShape::new((1, 2, 2, 2), &[9, 11], &[k; 2], &[stride; 2], &[k / 2; 2], &[1; 2]).unwrap();
+        for corner in [0, 10, 88, 98] {
+            let mut x = vec![1.0f32; s.x_len()];
+            x[corner] = f32::INFINITY;
+            let gy = vec![1.0f32; s.y_len()];
+            let (mut met, mut gw) = (vec![false; s.w_len()], vec![0.0; s.w_len()]);
+            each(&s, |xi, wi, _| met[wi] |= xi == corner);
+            backward_weight(&s, &x, &gy, &mut gw);
+            assert!(met.iter().zip(&gw).all(|(m, g)| *m != g.is_finite()), "{k} {stride} {corner}: {gw:?}");
+
+            let mut w = vec![1.0f32; s.w_len()];
+            w[0] = f32::INFINITY;
+            let (mut met, mut gx) = (vec![false; s.x_len()], vec![0.0; s.x_len()]);
+            each(&s, |xi, wi, _| met[xi] |= wi == 0);
+            backward_input(&s, &gy, &w, &mut gx);
+            assert!(
+                stride == 1 || met.iter().zip(&gx).all(|(m, g)| *m != g.is_finite()),
+                "{k} {stride}: {gx:?}"
+            );
+        }
+    }
+}
+
 /// Kernels of one tap with a stride: what no result sees is left out first, and has no gradient.
 #[test]
 fn one_tap_with_a_stride() {

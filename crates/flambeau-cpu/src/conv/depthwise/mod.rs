@@ -213,11 +213,17 @@ pub(super) fn backward_input<T: WideScalar>(
 ) {
     let (ip, op, taps) = (s.in_plane(), s.out_plane(), s.taps());
     let out = SharedMut::new(gx);
+    let plan = in_place::Plan::new(s).filter(in_place::Plan::has_input);
     parallel_for(s.n * s.c, grain(s), |r| {
         for p in r {
             let c = p % s.c;
             // SAFETY: plane `p` is this index's own.
             let gx = unsafe { out.slice(p * ip, ip) };
+            if let (Some(plan), Some(gx)) = (&plan, single_mut(&mut *gx)) {
+                let (gy, w) = (&gy[p * op..(p + 1) * op], &w[c * taps..(c + 1) * taps]);
+                plan.input(single(gy), single(w), bias.map_or(0.0, |b| single(b)[c]), gx);
+                continue;
+            }
             gx.fill(bias.map_or(T::ZERO, |b| b[c]));
             if op == 0 {
                 continue;
@@ -237,6 +243,7 @@ pub(super) fn backward_weight<T: WideScalar>(
     let (ip, op, taps) = (s.in_plane(), s.out_plane(), s.taps());
     let (ow, width) = (s.output[2], s.output[2].next_multiple_of(L));
     let out = SharedMut::new(gw);
+    let plan = in_place::Plan::new(s).filter(in_place::Plan::has_weight);
     parallel_for(s.c, (grain(s) / s.n.max(1)).max(1), |r| {
         with_scratch::<T, _>(packing.len + op / ow * width, |buf| {
             buf.fill(T::ZERO);
@@ -246,6 +253,10 @@ pub(super) fn backward_weight<T: WideScalar>(
                 let gw = unsafe { out.slice(c * taps, taps) };
                 gw.fill(T::ZERO);
                 for p in (0..s.n).map(|n| n * s.c + c) {
+                    if let (Some(plan), Some(gw)) = (&plan, single_mut(&mut *gw)) {
+                        plan.weight(single(&x[p * ip..(p + 1) * ip]), single(&gy[p * op..(p + 1) * op]), gw);
+                        continue;
+                    }
                     packing.pack(&x[p * ip..(p + 1) * ip], buf, |v| v);
                     let gy = &gy[p * op..(p + 1) * op];
                     if let Some(gw) = single_mut(&mut *gw)
