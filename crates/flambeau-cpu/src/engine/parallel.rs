@@ -4,6 +4,7 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
+use std::time::{Duration, Instant};
 
 static THREADS: AtomicUsize = AtomicUsize::new(0);
 
@@ -116,8 +117,14 @@ struct Pool {
     asleep: AtomicUsize,
 }
 
-/// How long an idle worker looks for work before it sleeps: waking a sleeper takes longer than most kernels.
-const SPIN: std::time::Duration = std::time::Duration::from_micros(50);
+/// How long an idle worker looks for work, and how long it goes on to do so between others that have some, before it sleeps: waking a
+/// sleeper takes longer than most kernels, on a virtual machine 10 microseconds of the caller and 20 until it begins.
+const SPIN: Duration = Duration::from_micros(50);
+const YIELD: Duration = Duration::from_micros(300);
+/// Grains of work from which on a sleeper is worth waking, in one call or in several in a row. One that looks for work begins
+/// sooner.
+const WAKE: usize = 4;
+const WAKE_TOGETHER: usize = 16;
 
 fn pool() -> &'static Pool {
     static POOL: OnceLock<Pool> = OnceLock::new();
@@ -138,10 +145,12 @@ fn lock<T>(m: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 fn worker(index: usize) {
     let p = pool();
     loop {
-        let start = std::time::Instant::now();
-        while p.pending.load(Ordering::Acquire) == 0 && start.elapsed() < SPIN {
-            for _ in 0..16 {
-                std::hint::spin_loop();
+        let start = Instant::now();
+        while p.pending.load(Ordering::Acquire) == 0 {
+            match start.elapsed() {
+                t if t < SPIN => (0..16).for_each(|_| std::hint::spin_loop()),
+                t if t < YIELD => std::thread::yield_now(),
+                _ => break,
             }
         }
         let mut q = lock(&p.queue);
@@ -224,11 +233,26 @@ pub fn parallel_chunks(chunks: usize, body: &(dyn Fn(usize) + Sync)) {
     }
 }
 
+/// Whether so many grains are less work than waking all workers, who sleep.
+fn wakes_in_vain(grains: usize) -> bool {
+    /// Grains that were not worth it, since somebody was woken last.
+    static SO_FAR: AtomicUsize = AtomicUsize::new(0);
+    let p = pool();
+    if grains >= WAKE || p.asleep.load(Ordering::Relaxed) < p.workers.load(Ordering::Relaxed) {
+        return false;
+    }
+    let more = SO_FAR.fetch_add(grains, Ordering::Relaxed) + grains >= WAKE_TOGETHER;
+    if more {
+        SO_FAR.store(0, Ordering::Relaxed);
+    }
+    !more
+}
+
 /// Splits `0..n` into ranges of at least `grain` elements and calls `body` on each, in parallel.
 pub fn parallel_for(n: usize, grain: usize, body: impl Fn(Range<usize>) + Sync) {
     let grain = grain.max(1);
     let threads = num_threads();
-    if n <= grain || threads == 1 {
+    if n <= grain || threads == 1 || wakes_in_vain(n / grain) {
         if n > 0 {
             body(0..n);
         }
