@@ -252,7 +252,8 @@ fn wakes_in_vain(grains: usize) -> bool {
 pub fn parallel_for(n: usize, grain: usize, body: impl Fn(Range<usize>) + Sync) {
     let grain = grain.max(1);
     let threads = num_threads();
-    if n <= grain || threads == 1 || wakes_in_vain(n / grain) {
+    // a grain of one may be any amount of work
+    if n <= grain || threads == 1 || grain > 1 && wakes_in_vain(n / grain) {
         if n > 0 {
             body(0..n);
         }
@@ -279,6 +280,23 @@ mod tests {
             })
         });
         assert!(hits.iter().all(|h| h.load(Ordering::Relaxed) == 1));
+    }
+
+    #[test]
+    fn large_pieces_are_always_shared_out() {
+        // both pieces end only if they run at the same time
+        let (before, started) = (num_threads(), AtomicUsize::new(0));
+        set_num_threads(before.max(2));
+        std::thread::sleep(2 * YIELD);
+        parallel_for(2, 1, |_| {
+            started.fetch_add(1, Ordering::Relaxed);
+            let start = Instant::now();
+            while started.load(Ordering::Relaxed) < 2 {
+                assert!(start.elapsed().as_secs() < 60, "one after the other");
+                std::thread::yield_now();
+            }
+        });
+        set_num_threads(before);
     }
 
     #[test]
