@@ -207,11 +207,7 @@ fn by_patches<T: WideScalar + MatmulScalar>(
             unsafe { T::tile(og, width, k, T::ONE, weight, RawMat::rows(buf.as_ptr(), width), beta, c) }
         });
     };
-    if images * count == 1 || len * k * s.o * s.n < crate::blas::PARALLEL_MACS {
-        (0..images * count).for_each(body);
-    } else {
-        parallel_chunks(images * count, &body);
-    }
+    parallel_chunks(images * count, &body);
 }
 
 /// The same slice where T is f32.

@@ -248,6 +248,24 @@ fn wakes_in_vain(grains: usize) -> bool {
     !more
 }
 
+/// Whether `work` is worth other threads, of which `grain` is worth one that looks for work.
+pub fn worth(work: usize, grain: usize) -> bool {
+    work >= grain.max(1) && num_threads() > 1 && !wakes_in_vain(work / grain.max(1))
+}
+
+/// Calls `f`, as a thread that works alone where `work` is not [`worth`] others.
+pub fn with_threads_for<R>(work: usize, grain: usize, f: impl FnOnce() -> R) -> R {
+    /// Also where `f` panics.
+    struct Back(bool);
+    impl Drop for Back {
+        fn drop(&mut self) {
+            set_alone(self.0);
+        }
+    }
+    let _back = (!worth(work, grain)).then(|| Back(set_alone(true)));
+    f()
+}
+
 /// Splits `0..n` into ranges of at least `grain` elements and calls `body` on each, in parallel.
 pub fn parallel_for(n: usize, grain: usize, body: impl Fn(Range<usize>) + Sync) {
     let grain = grain.max(1);
@@ -280,6 +298,18 @@ mod tests {
             })
         });
         assert!(hits.iter().all(|h| h.load(Ordering::Relaxed) == 1));
+    }
+
+    #[test]
+    fn little_work_is_done_alone() {
+        let me = std::thread::current().id();
+        let before = ALONE.get();
+        with_threads_for(99, 100, || {
+            parallel_chunks(64, &|_| assert_eq!(std::thread::current().id(), me));
+        });
+        let panics = || with_threads_for(99, 100, || panic!("as planned"));
+        assert!(std::panic::catch_unwind(panics).is_err());
+        assert_eq!(ALONE.get(), before);
     }
 
     #[test]
