@@ -6,10 +6,10 @@
 pub mod erased;
 
 use crate::blas::prepared::{COLUMNS, Right, product};
-use crate::blas::{MatmulScalar, RawMat, RawOut, WideScalar};
+use crate::blas::{MatmulScalar, PARALLEL_MACS, RawMat, RawOut, WideScalar};
 use crate::engine::accumulate::fold;
 use crate::engine::isa::{self, Isa, Job, Level, best_for};
-use crate::engine::parallel::{num_threads, parallel_chunks};
+use crate::engine::parallel::{num_threads, parallel_chunks, with_threads_for};
 use crate::engine::scratch::with_scratch;
 use crate::engine::{SharedMut, span};
 use crate::num::stored::{Stored, Up};
@@ -44,6 +44,12 @@ pub struct AttentionShape {
     pub scale: f64,
 }
 impl AttentionShape {
+    /// Multiply-adds of the forward pass over so many heads, about.
+    fn products(&self, heads: usize) -> usize {
+        let width = self.e.saturating_add(self.v);
+        [self.l, self.s, width].into_iter().fold(heads, usize::saturating_mul)
+            / if self.causal { 2 } else { 1 }
+    }
     /// Keys that the queries before `end` see.
     pub fn seen(&self, end: usize) -> usize {
         if self.causal { self.s.min(end) } else { self.s }
@@ -273,23 +279,25 @@ pub fn forward<S: AttentionElement>(
     if heads * s.l == 0 {
         return;
     }
-    // Few heads are cut, though each part turns the keys again.
-    let blocks = s.l.div_ceil(QUERIES);
-    let parts = if heads >= num_threads() { 1 } else { (2 * num_threads()).div_ceil(heads).min(blocks) };
-    let (shared, shared_lse) = (SharedMut::new(out), SharedMut::new(lse));
-    parallel_chunks(heads * parts, &|chunk| {
-        let (head, part) = (chunk / parts, chunk % parts);
-        let range = part * blocks / parts..(part + 1) * blocks / parts;
-        let mine = range.start * QUERIES..s.l.min(range.end * QUERIES);
-        // SAFETY: these rows are this chunk's own.
-        let (out, lse) = unsafe {
-            (
-                shared.slice((head * s.l + mine.start) * s.v, mine.len() * s.v),
-                shared_lse.slice(head * s.l + mine.start, mine.len()),
-            )
-        };
-        let mask = mask.map(|m| m.head(s, head));
-        some_queries::<S>(s, [q.head(s, head), k.head(s, head), v.head(s, head)], mask, mine, out, lse);
+    with_threads_for(s.products(heads), PARALLEL_MACS, || {
+        // Few heads are cut, though each part turns the keys again.
+        let blocks = s.l.div_ceil(QUERIES);
+        let parts = if heads >= num_threads() { 1 } else { (2 * num_threads()).div_ceil(heads).min(blocks) };
+        let (shared, shared_lse) = (SharedMut::new(out), SharedMut::new(lse));
+        parallel_chunks(heads * parts, &|chunk| {
+            let (head, part) = (chunk / parts, chunk % parts);
+            let range = part * blocks / parts..(part + 1) * blocks / parts;
+            let mine = range.start * QUERIES..s.l.min(range.end * QUERIES);
+            // SAFETY: these rows are this chunk's own.
+            let (out, lse) = unsafe {
+                (
+                    shared.slice((head * s.l + mine.start) * s.v, mine.len() * s.v),
+                    shared_lse.slice(head * s.l + mine.start, mine.len()),
+                )
+            };
+            let mask = mask.map(|m| m.head(s, head));
+            some_queries::<S>(s, [q.head(s, head), k.head(s, head), v.head(s, head)], mask, mine, out, lse);
+        });
     });
 }
 /// The queries `mine` of one head.
@@ -473,10 +481,12 @@ pub fn backward<S: AttentionElement>(
         "attention: lengths of the gradients"
     );
     let out = [gq, gk, gv].map(SharedMut::new);
-    parallel_chunks(heads, &|head| {
-        // SAFETY: this head is this chunk's own.
-        let grads = [0, 1, 2].map(|i| unsafe { out[i].slice(head * sizes[i], sizes[i]) });
-        one_head(s, x, head, grads);
+    with_threads_for(s.products(heads), PARALLEL_MACS, || {
+        parallel_chunks(heads, &|head| {
+            // SAFETY: this head is this chunk's own.
+            let grads = [0, 1, 2].map(|i| unsafe { out[i].slice(head * sizes[i], sizes[i]) });
+            one_head(s, x, head, grads);
+        });
     });
 }
 

@@ -23,7 +23,7 @@ pub(crate) use mat::{RawMat, RawOut};
 pub use rounded::allow_bf16_factors;
 pub use scalar::{MatmulScalar, WideScalar};
 
-use crate::engine::parallel::{num_threads, parallel_chunks};
+use crate::engine::parallel::{num_threads, parallel_chunks, worth};
 use crate::engine::span;
 
 /// Whether a matrix lies in its slice.
@@ -96,7 +96,7 @@ pub fn gemm_batched<T: MatmulScalar>(
     };
     let threads = num_threads();
     let work = m.saturating_mul(n).saturating_mul(k.max(1));
-    if threads == 1 || batch < threads || work.saturating_mul(batch) < PARALLEL_MACS {
+    if batch < threads || !worth(work.saturating_mul(batch), PARALLEL_MACS) {
         (0..batch).for_each(one);
         return;
     }
@@ -112,7 +112,7 @@ pub(crate) const PARALLEL_MACS: usize = 1_000_000;
 fn grid(m: usize, n: usize, k: usize) -> (usize, usize) {
     let threads = num_threads();
     let macs = m.saturating_mul(n).saturating_mul(k.max(1));
-    if threads == 1 || macs < PARALLEL_MACS {
+    if !worth(macs, PARALLEL_MACS) {
         return (1, 1);
     }
     // Twice the threads when the product is long, so that a disturbed thread does not hold up the others.

@@ -102,6 +102,12 @@ fn forward<T: WideScalar + MatmulScalar>(s: &ConvShape, x: &[T], w: &[T], bias: 
     {
         return depthwise::forward(s, packing, x, w, bias, out);
     }
+    let product = |dense: &ConvShape, x: &[T]| {
+        by_patches(dense, x, Mat { data: w, row: s.c / s.groups, col: 1 }, bias, &mut *out);
+    };
+    if thinned(s, x, product) {
+        return;
+    }
     if let Some(out) = single_mut(out) {
         let (x, w, bias) = (single(x), single(w), bias.map(single));
         if winograd::forward(s, x, w, bias, out) || by_position::forward(s, x, w, bias, out) {
@@ -109,6 +115,49 @@ fn forward<T: WideScalar + MatmulScalar>(s: &ConvShape, x: &[T], w: &[T], bias: 
         }
     }
     by_patches(s, x, Mat { data: w, row: s.c / s.groups * s.taps(), col: 1 }, bias, out);
+}
+
+/// Elements that are worth a thread when they are moved.
+const MOVED: usize = 16_384;
+
+/// Calls `f` with the elements of `x` that results see, where the kernel has one tap, and with the plain product over them.
+fn thinned<T: WideScalar>(s: &ConvShape, x: &[T], f: impl FnOnce(&ConvShape, &[T])) -> bool {
+    let Some(dense) = s.thinned() else { return false };
+    let (from, len) = (s.in_plane(), dense.in_plane());
+    with_scratch::<T, _>(dense.x_len(), |seen| {
+        let shared = SharedMut::new(seen);
+        parallel_for(s.n * s.c, MOVED.div_ceil(len), |planes| {
+            // SAFETY: these planes are this range's own.
+            let to = unsafe { shared.slice(planes.start * len, planes.len() * len) };
+            im2col::fill(s, &x[planes.start * from..planes.end * from], 0..len, to);
+        });
+        f(&dense, seen);
+    });
+    true
+}
+
+/// [`backward_input`] of one tap with a stride: the gradient of what results see, and the bias between it.
+fn spread<T: WideScalar + MatmulScalar>(
+    s: &ConvShape,
+    dense: &ConvShape,
+    gy: &[T],
+    w: &[T],
+    bias: Option<&[T]>,
+    gx: &mut [T],
+) {
+    let (to, len) = (s.in_plane(), dense.in_plane());
+    with_scratch::<T, _>(dense.x_len(), |seen| {
+        backward_input(dense, gy, w, None, seen);
+        let shared = SharedMut::new(gx);
+        parallel_for(s.n * s.c, MOVED.div_ceil(to), |planes| {
+            for p in planes {
+                // SAFETY: plane `p` is this range's own.
+                let gx = unsafe { shared.slice(p * to, to) };
+                gx.fill(bias.map_or(T::ZERO, |b| b[p % s.c]));
+                im2col::spread(s, gx, 0..len, &seen[p * len..(p + 1) * len]);
+            }
+        });
+    });
 }
 
 /// Goes to [`depthwise`]. Only floats do: other types would double its code for convolutions that few people run.
@@ -158,11 +207,7 @@ fn by_patches<T: WideScalar + MatmulScalar>(
             unsafe { T::tile(og, width, k, T::ONE, weight, RawMat::rows(buf.as_ptr(), width), beta, c) }
         });
     };
-    if images * count == 1 || len * k * s.o * s.n < crate::blas::PARALLEL_MACS {
-        (0..images * count).for_each(body);
-    } else {
-        parallel_chunks(images * count, &body);
-    }
+    parallel_chunks(images * count, &body);
 }
 
 /// The same slice where T is f32.
@@ -205,6 +250,12 @@ fn backward_input<T: WideScalar + MatmulScalar>(
 ) {
     if gx.is_empty() {
         return;
+    }
+    if !rowwise::<T>(s)
+        && let Some(dense) = s.thinned()
+        && !gy.is_empty()
+    {
+        return spread(s, &dense, gy, w, bias, gx);
     }
     let mirrored = mirrored(s);
     if !rowwise::<T>(s)
@@ -328,6 +379,9 @@ fn backward_weight<T: WideScalar + MatmulScalar>(s: &ConvShape, x: &[T], gy: &[T
         && let Some(packing) = depthwise::packing(s)
     {
         return depthwise::backward_weight(s, packing, x, gy, gw);
+    }
+    if thinned(s, x, |dense, x| backward_weight(dense, x, gy, &mut *gw)) {
+        return;
     }
     if let Some(gw) = single_mut(gw)
         && by_position::backward_weight(s, single(x), single(gy), gw)

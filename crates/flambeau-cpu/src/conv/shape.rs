@@ -225,6 +225,11 @@ impl ConvShape {
     pub(super) fn pointwise(&self) -> bool {
         self.taps() == 1 && self.stride == [1; 3] && self.pad == [0; 3] && self.input == self.output
     }
+    /// Of a kernel of one tap with a stride and no padding: the plain product over what the results see.
+    pub(super) fn thinned(&self) -> Option<ConvShape> {
+        let strided = self.taps() == 1 && self.pad == [0; 3] && self.stride != [1; 3];
+        strided.then(|| ConvShape { input: self.output, stride: [1; 3], ..self.clone() })
+    }
     /// Elements that all planes together are read and written with: what scratch memory is measured by.
     pub(super) fn moved(&self) -> usize {
         self.in_plane().saturating_add(self.out_plane()).saturating_add(self.taps())

@@ -228,17 +228,78 @@ fn squares() {
     set_num_threads(before);
 }
 
-/// Planes whose rows are a part of a vector, one, or several, and are computed side by side.
+/// Planes whose rows are a part of a vector, one, or several, and are computed side by side: where they lie, with borders of all
+/// widths, and from copies.
 #[test]
 fn planes_of_their_own() {
     let mut rng = Lcg(47);
-    for [h, w] in [[1, 16], [2, 7], [3, 40], [5, 20], [7, 7], [9, 70], [13, 17], [6, 5]] {
-        for (k, stride) in [(3, 1), (5, 1), (3, 2), (5, 2)] {
-            let channels = (2, 3, 3, 3);
-            let pad = k / 2;
-            let s = ConvShape::new(channels, &[h, w], &[k; 2], &[stride; 2], &[pad; 2], &[1; 2]).unwrap();
-            check::<f32>(&mut rng, &s);
+    for [h, w] in [[1, 16], [2, 7], [3, 40], [5, 20], [7, 7], [9, 70], [13, 17], [6, 5], [1, 1]] {
+        for (k, stride, dilation) in [
+            (3, 1, 1),
+            (5, 1, 1),
+            (7, 1, 1),
+            (3, 2, 1),
+            (5, 2, 1),
+            (7, 2, 1),
+            (4, 1, 1),
+            (3, 3, 1),
+            (3, 1, 2),
+        ] {
+            for pad in [[k / 2; 2], [0, k - 1], [k - 1, 1], [k, 2 * k]] {
+                let s = ConvShape::new((2, 3, 3, 3), &[h, w], &[k; 2], &[stride; 2], &pad, &[dilation; 2]);
+                s.into_iter().for_each(|s| check::<f32>(&mut rng, &s));
+            }
         }
+    }
+}
+
+/// What is infinite at the border of a plane reaches the gradients of the taps that see it, and no others.
+#[test]
+fn infinite_borders_of_planes() {
+    for (k, stride) in [(3, 1), (5, 1), (3, 2), (5, 2)] {
+        let s = ConvShape::new((1, 2, 2, 2), &[9, 11], &[k; 2], &[stride; 2], &[k / 2; 2], &[1; 2]).unwrap();
+        for corner in [0, 10, 88, 98] {
+            let mut x = vec![1.0f32; s.x_len()];
+            x[corner] = f32::INFINITY;
+            let gy = vec![1.0f32; s.y_len()];
+            let (mut met, mut gw) = (vec![false; s.w_len()], vec![0.0; s.w_len()]);
+            each(&s, |xi, wi, _| met[wi] |= xi == corner);
+            backward_weight(&s, &x, &gy, &mut gw);
+            assert!(met.iter().zip(&gw).all(|(m, g)| *m != g.is_finite()), "{k} {stride} {corner}: {gw:?}");
+
+            let mut w = vec![1.0f32; s.w_len()];
+            w[0] = f32::INFINITY;
+            let (mut met, mut gx) = (vec![false; s.x_len()], vec![0.0; s.x_len()]);
+            each(&s, |xi, wi, _| met[xi] |= wi == 0);
+            backward_input(&s, &gy, &w, &mut gx);
+            assert!(
+                stride == 1 || met.iter().zip(&gx).all(|(m, g)| *m != g.is_finite()),
+                "{k} {stride}: {gx:?}"
+            );
+        }
+    }
+}
+
+/// Kernels of one tap with a stride: what no result sees is left out first, and has no gradient.
+#[test]
+fn one_tap_with_a_stride() {
+    let mut rng = Lcg(53);
+    type Case<'a> = ((usize, usize, usize, usize), &'a [usize], &'a [usize]);
+    let cases: [Case; 6] = [
+        ((2, 16, 24, 1), &[15, 14], &[2, 2]),
+        ((1, 20, 36, 2), &[28, 30], &[2, 1]),
+        ((3, 3, 7, 1), &[5, 9], &[1, 3]),
+        ((2, 40, 48, 1), &[300], &[2]),
+        ((1, 6, 9, 3), &[4, 5, 6], &[3, 2, 2]),
+        ((2, 8, 8, 1), &[3, 3], &[9, 9]),
+    ];
+    for (channels, input, stride) in cases {
+        let d = input.len();
+        let s = ConvShape::new(channels, input, &vec![1; d], stride, &vec![0; d], &vec![1; d]).unwrap();
+        check::<f32>(&mut rng, &s);
+        check::<f64>(&mut rng, &s);
+        check::<bf16>(&mut rng, &s);
+        check::<i64>(&mut rng, &s);
     }
 }
 

@@ -4,6 +4,7 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
+use std::time::{Duration, Instant};
 
 static THREADS: AtomicUsize = AtomicUsize::new(0);
 
@@ -116,8 +117,14 @@ struct Pool {
     asleep: AtomicUsize,
 }
 
-/// How long an idle worker looks for work before it sleeps: waking a sleeper takes longer than most kernels.
-const SPIN: std::time::Duration = std::time::Duration::from_micros(50);
+/// How long an idle worker looks for work, and how long it goes on to do so between others that have some, before it sleeps: waking a
+/// sleeper takes longer than most kernels, on a virtual machine 10 microseconds of the caller and 20 until it begins.
+const SPIN: Duration = Duration::from_micros(50);
+const YIELD: Duration = Duration::from_micros(300);
+/// Grains of work from which on a sleeper is worth waking, in one call or in several in a row. One that looks for work begins
+/// sooner.
+const WAKE: usize = 4;
+const WAKE_TOGETHER: usize = 16;
 
 fn pool() -> &'static Pool {
     static POOL: OnceLock<Pool> = OnceLock::new();
@@ -138,10 +145,12 @@ fn lock<T>(m: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 fn worker(index: usize) {
     let p = pool();
     loop {
-        let start = std::time::Instant::now();
-        while p.pending.load(Ordering::Acquire) == 0 && start.elapsed() < SPIN {
-            for _ in 0..16 {
-                std::hint::spin_loop();
+        let start = Instant::now();
+        while p.pending.load(Ordering::Acquire) == 0 {
+            match start.elapsed() {
+                t if t < SPIN => (0..16).for_each(|_| std::hint::spin_loop()),
+                t if t < YIELD => std::thread::yield_now(),
+                _ => break,
             }
         }
         let mut q = lock(&p.queue);
@@ -224,11 +233,45 @@ pub fn parallel_chunks(chunks: usize, body: &(dyn Fn(usize) + Sync)) {
     }
 }
 
+/// Whether so many grains are less work than waking all workers, who sleep.
+fn wakes_in_vain(grains: usize) -> bool {
+    /// Grains that were not worth it, since somebody was woken last.
+    static SO_FAR: AtomicUsize = AtomicUsize::new(0);
+    let p = pool();
+    if grains >= WAKE || p.asleep.load(Ordering::Relaxed) < p.workers.load(Ordering::Relaxed) {
+        return false;
+    }
+    let more = SO_FAR.fetch_add(grains, Ordering::Relaxed) + grains >= WAKE_TOGETHER;
+    if more {
+        SO_FAR.store(0, Ordering::Relaxed);
+    }
+    !more
+}
+
+/// Whether `work` is worth other threads, of which `grain` is worth one that looks for work.
+pub fn worth(work: usize, grain: usize) -> bool {
+    work >= grain.max(1) && num_threads() > 1 && !wakes_in_vain(work / grain.max(1))
+}
+
+/// Calls `f`, as a thread that works alone where `work` is not [`worth`] others.
+pub fn with_threads_for<R>(work: usize, grain: usize, f: impl FnOnce() -> R) -> R {
+    /// Also where `f` panics.
+    struct Back(bool);
+    impl Drop for Back {
+        fn drop(&mut self) {
+            set_alone(self.0);
+        }
+    }
+    let _back = (!worth(work, grain)).then(|| Back(set_alone(true)));
+    f()
+}
+
 /// Splits `0..n` into ranges of at least `grain` elements and calls `body` on each, in parallel.
 pub fn parallel_for(n: usize, grain: usize, body: impl Fn(Range<usize>) + Sync) {
     let grain = grain.max(1);
     let threads = num_threads();
-    if n <= grain || threads == 1 {
+    // a grain of one may be any amount of work
+    if n <= grain || threads == 1 || grain > 1 && wakes_in_vain(n / grain) {
         if n > 0 {
             body(0..n);
         }
@@ -255,6 +298,35 @@ mod tests {
             })
         });
         assert!(hits.iter().all(|h| h.load(Ordering::Relaxed) == 1));
+    }
+
+    #[test]
+    fn little_work_is_done_alone() {
+        let me = std::thread::current().id();
+        let before = ALONE.get();
+        with_threads_for(99, 100, || {
+            parallel_chunks(64, &|_| assert_eq!(std::thread::current().id(), me));
+        });
+        let panics = || with_threads_for(99, 100, || panic!("as planned"));
+        assert!(std::panic::catch_unwind(panics).is_err());
+        assert_eq!(ALONE.get(), before);
+    }
+
+    #[test]
+    fn large_pieces_are_always_shared_out() {
+        // both pieces end only if they run at the same time
+        let (before, started) = (num_threads(), AtomicUsize::new(0));
+        set_num_threads(before.max(2));
+        std::thread::sleep(2 * YIELD);
+        parallel_for(2, 1, |_| {
+            started.fetch_add(1, Ordering::Relaxed);
+            let start = Instant::now();
+            while started.load(Ordering::Relaxed) < 2 {
+                assert!(start.elapsed().as_secs() < 60, "one after the other");
+                std::thread::yield_now();
+            }
+        });
+        set_num_threads(before);
     }
 
     #[test]

@@ -3,15 +3,17 @@
 //! saturates); the portable loop does the same sums.
 
 use crate::engine::isa::{Level, level};
-use crate::engine::parallel::parallel_chunks;
+use crate::engine::parallel::{parallel_chunks, with_threads_for};
 use crate::engine::room::filled;
 
 /// Columns of a panel.
 pub(super) const COLS: usize = 16;
 /// Rows of a tile.
 const ROWS: usize = 8;
-/// Products below which a thread is not worth waking.
+/// Products of a piece of work, at least.
 const WORK: usize = 1 << 17;
+/// Bytes of the right operand below which threads are not worth a hand-over.
+const PASSED: usize = 1 << 18;
 
 /// The right operand: for each panel of 16 columns, for each four terms of the sums, four bytes of each column.
 #[derive(Clone)]
@@ -294,7 +296,9 @@ fn run(way: Way, a: &[u8], m: usize, b: &Packed, done: Done) {
     let groups = panels.div_ceil(wide);
     let each = (WORK / (ROWS * wide * COLS * k.max(1))).max(1);
     let tiles = m.div_ceil(ROWS) * groups;
-    parallel_chunks(tiles.div_ceil(each), &|chunk| {
+    // the right operand passes once for eight rows
+    let passed = n.saturating_mul(k).saturating_mul(m.div_ceil(ROWS));
+    let one = |chunk: usize| {
         let mut sums = [[[0i32; COLS]; ROWS]; 4];
         for t in chunk * each..((chunk + 1) * each).min(tiles) {
             let (g, i0) = (t / m.div_ceil(ROWS), t % m.div_ceil(ROWS) * ROWS);
@@ -306,7 +310,8 @@ fn run(way: Way, a: &[u8], m: usize, b: &Packed, done: Done) {
                 done(i0, j..n.min(j + COLS), &sums[..rows]);
             }
         }
-    });
+    };
+    with_threads_for(passed, PASSED, || parallel_chunks(tiles.div_ceil(each), &one));
 }
 
 #[cfg(test)]

@@ -1,12 +1,14 @@
 //! One input channel per output channel: no sum over channels, so rows are combined directly.
 
 mod avx512;
+mod in_place;
 
 use super::by_patches::{single, single_mut};
 use super::by_stride;
 use super::im2col::valid;
 use super::packing::{L, Packing};
 use super::shape::ConvShape;
+use crate::DType;
 use crate::blas::WideScalar;
 use crate::engine::SharedMut;
 use crate::engine::isa::{Isa, Job, Level, best_for, run};
@@ -148,7 +150,7 @@ impl<T: WideScalar> Job for PlaneWeight<'_, T> {
 }
 
 fn grain(s: &ConvShape) -> usize {
-    (65_536 / s.out_plane().saturating_mul(s.taps()).max(1)).max(1)
+    (262_144 / s.out_plane().saturating_mul(s.taps()).max(1)).max(1)
 }
 
 /// The layout of the planes' copies, if that is in proportion.
@@ -165,8 +167,23 @@ pub(super) fn forward<T: WideScalar>(
     out: &mut [T],
 ) {
     let (ip, op, taps) = (s.in_plane(), s.out_plane(), s.taps());
-    let vectors = avx512::Vectors::new(s, &packing);
     let out = SharedMut::new(out);
+    if T::DTYPE == DType::F32
+        && let Some(plan) = in_place::Plan::new(s)
+    {
+        return parallel_for(s.n * s.c, grain(s), |planes| {
+            for p in planes {
+                let (c, x) = (p % s.c, single(&x[p * ip..(p + 1) * ip]));
+                let bias = bias.map_or(0.0, |b| single(b)[c]);
+                // SAFETY: plane `p` is this index's own.
+                let y = unsafe { out.slice(p * op, op) };
+                if let Some(y) = single_mut(y) {
+                    plan.run(x, single(&w[c * taps..(c + 1) * taps]), bias, y);
+                }
+            }
+        });
+    }
+    let vectors = avx512::Vectors::new(s, &packing);
     parallel_for(s.n * s.c, grain(s), |r| {
         with_scratch::<T, _>(packing.len, |buf| {
             buf.fill(T::ZERO);
@@ -196,11 +213,17 @@ pub(super) fn backward_input<T: WideScalar>(
 ) {
     let (ip, op, taps) = (s.in_plane(), s.out_plane(), s.taps());
     let out = SharedMut::new(gx);
+    let plan = in_place::Plan::new(s).filter(in_place::Plan::has_input);
     parallel_for(s.n * s.c, grain(s), |r| {
         for p in r {
             let c = p % s.c;
             // SAFETY: plane `p` is this index's own.
             let gx = unsafe { out.slice(p * ip, ip) };
+            if let (Some(plan), Some(gx)) = (&plan, single_mut(&mut *gx)) {
+                let (gy, w) = (&gy[p * op..(p + 1) * op], &w[c * taps..(c + 1) * taps]);
+                plan.input(single(gy), single(w), bias.map_or(0.0, |b| single(b)[c]), gx);
+                continue;
+            }
             gx.fill(bias.map_or(T::ZERO, |b| b[c]));
             if op == 0 {
                 continue;
@@ -220,6 +243,7 @@ pub(super) fn backward_weight<T: WideScalar>(
     let (ip, op, taps) = (s.in_plane(), s.out_plane(), s.taps());
     let (ow, width) = (s.output[2], s.output[2].next_multiple_of(L));
     let out = SharedMut::new(gw);
+    let plan = in_place::Plan::new(s).filter(in_place::Plan::has_weight);
     parallel_for(s.c, (grain(s) / s.n.max(1)).max(1), |r| {
         with_scratch::<T, _>(packing.len + op / ow * width, |buf| {
             buf.fill(T::ZERO);
@@ -229,6 +253,10 @@ pub(super) fn backward_weight<T: WideScalar>(
                 let gw = unsafe { out.slice(c * taps, taps) };
                 gw.fill(T::ZERO);
                 for p in (0..s.n).map(|n| n * s.c + c) {
+                    if let (Some(plan), Some(gw)) = (&plan, single_mut(&mut *gw)) {
+                        plan.weight(single(&x[p * ip..(p + 1) * ip]), single(&gy[p * op..(p + 1) * op]), gw);
+                        continue;
+                    }
                     packing.pack(&x[p * ip..(p + 1) * ip], buf, |v| v);
                     let gy = &gy[p * op..(p + 1) * op];
                     if let Some(gw) = single_mut(&mut *gw)
