@@ -379,7 +379,7 @@ mod x86 {
             // where the results lie that column `2 * first` and the one behind it meet by each tap
             let mut taps = [(0isize, 0u16, false); 7];
             for (j, tap) in taps.iter_mut().enumerate().take(k) {
-                let odd = (p.pad[1] + j) % 2 != 0;
+                let odd = !(p.pad[1] + j).is_multiple_of(2);
                 let column = first as isize + (p.pad[1] as isize + isize::from(odd) - j as isize) / 2;
                 *tap = (column, inside(column, ow), odd);
             }
