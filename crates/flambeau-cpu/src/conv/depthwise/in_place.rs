@@ -4,9 +4,6 @@
 use crate::blas::unpacked::available;
 use crate::conv::shape::ConvShape;
 
-/// Lanes of a vector.
-const L: usize = 16;
-
 /// Sizes of planes that are computed here.
 pub(super) struct Plan {
     kernel: usize,
@@ -58,7 +55,7 @@ impl Plan {
             x86::input(self, gy, w, bias, gx)
         };
         #[cfg(not(target_arch = "x86_64"))]
-        let _ = bias;
+        let _ = (bias, self.pad);
     }
     fn check(&self, x: &[f32], y: &[f32], w: &[f32]) {
         let [[h, width], [oh, ow]] = [self.input, self.output];
@@ -73,14 +70,17 @@ impl Plan {
             x86::run(self, x, w, bias, y)
         };
         #[cfg(not(target_arch = "x86_64"))]
-        let _ = bias;
+        let _ = (bias, self.pad);
     }
 }
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::{L, Plan};
+    use super::Plan;
     use std::arch::x86_64::*;
+
+    /// Lanes of a vector.
+    const L: usize = 16;
 
     /// The lanes `l` of a vector whose column `first + l` is one of `n`.
     #[inline(always)]
@@ -379,7 +379,7 @@ mod x86 {
             // where the results lie that column `2 * first` and the one behind it meet by each tap
             let mut taps = [(0isize, 0u16, false); 7];
             for (j, tap) in taps.iter_mut().enumerate().take(k) {
-                let odd = (p.pad[1] + j) % 2 != 0;
+                let odd = !(p.pad[1] + j).is_multiple_of(2);
                 let column = first as isize + (p.pad[1] as isize + isize::from(odd) - j as isize) / 2;
                 *tap = (column, inside(column, ow), odd);
             }
