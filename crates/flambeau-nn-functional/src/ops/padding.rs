@@ -181,7 +181,8 @@ fn padded_sizes(sizes: &[i64], pad: &[i64], mode: i64) -> Result<(SizeVec, Vec<(
     let n = pad.len() / 2;
     let first = sizes.len() - n;
     // what wraps may leave nothing
-    let fits = mode == CIRCULAR || out[first..].iter().zip(&all[first..]).all(|(g, p)| *g >= 1 || *p == (0, 0));
+    let fits =
+        mode == CIRCULAR || out[first..].iter().zip(&all[first..]).all(|(g, p)| *g >= 1 || *p == (0, 0));
     let named = |v: &[i64], joint: &str| {
         let axes = ["D", "H", "W"].iter().skip(3usize.saturating_sub(n)).zip(v);
         axes.map(|(a, v)| format!("{a}: {v}")).collect::<Vec<_>>().join(joint)

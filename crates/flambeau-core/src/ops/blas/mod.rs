@@ -162,6 +162,10 @@ fn check_scale(dtype: DType, s: Scalar, name: &str) -> Result<()> {
 /// A factor in the dtype of a product: of integers its whole part.
 fn scale(dtype: DType, s: Scalar) -> Result<Scalar> {
     if !dtype.is_integral(true) {
+        // the imaginary part of a number is not dropped
+        if !dtype.is_complex() && s.to_complex().im != 0.0 {
+            return Err(crate::types::scalar::too_large(dtype));
+        }
         return Ok(s);
     }
     ensure!(!s.is_complex(), Runtime, "value cannot be converted to type int64_t without overflow");

@@ -169,7 +169,7 @@ pub fn native_batch_norm_backward_cpu(
     let (Some(mean), Some(spread)) = statistics else { return Ok(()) };
     if input.numel() == 0 {
         // statistics of nothing are NaN, sums over nothing are not
-        return grads.iter().flatten().try_for_each(|t| core_ops::zero_(t).map(drop));
+        return grads.iter().flatten().try_for_each(|t| core_ops::zero_(t));
     }
     let invstd = if train {
         spread.clone()
