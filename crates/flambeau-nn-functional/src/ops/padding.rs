@@ -122,15 +122,15 @@ fn wrapped(all: &mut Vec<usize>, n: i64, (before, after): (i64, i64)) {
     all.extend((0..length).map(round));
     if before > 0 {
         for i in 0..before.min(length) {
-            if let Some(from) = all.get((length - before - after.max(0) + i).max(0) as usize) {
-                all[i as usize] = *from;
+            if let Some(from) = all.get((length - before - after.max(0) + i).max(0) as usize).copied() {
+                all[i as usize] = from;
             }
         }
     }
     if after > 0 {
         for i in 0..after.min(length) {
-            if let Some(from) = all.get((before.max(0) + i) as usize) {
-                all[(length - after.min(length) + i) as usize] = *from;
+            if let Some(from) = all.get((before.max(0) + i) as usize).copied() {
+                all[(length - after.min(length) + i) as usize] = from;
             }
         }
     }

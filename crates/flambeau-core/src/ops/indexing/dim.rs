@@ -167,7 +167,7 @@ pub fn index_add_cpu(
     out: &Tensor,
 ) -> Result<()> {
     // along the first and the last dimension of several PyTorch scatters, which says it so
-    let bound = |e, d| match out.dim() > 1 && (d == 0 || d + 1 == out.dim()) {
+    let bound = |e: IndexError, d: usize| match out.dim() > 1 && (d == 0 || d + 1 == out.dim()) {
         true => Error::runtime(out_of_bounds(e, d)),
         false => Error::index("index out of range in self"),
     };
