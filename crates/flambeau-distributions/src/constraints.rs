@@ -196,7 +196,15 @@ impl Constraint {
     pub fn try_check(&self, value: &Tensor) -> Result<Tensor> {
         let x = e(value);
         let whole = || x.map(|t| ops::remainder(t, &s::number(1i64)?)).eq(0.0);
-        let from = |bound: &Param| e(&bound.operand()?).map(|b| ops::le(b, value)).0.map(|t| e(&t));
+        // Python turns a comparison of a number with a tensor round, which its errors tell
+        let from = |bound: &Param| match bound.is_number() {
+            true => bound.operand().map(|b| x.ge(e(&b))),
+            false => ops::le(&bound.operand()?, value).map(|t| e(&t)),
+        };
+        let above = |bound: &Param| match bound.is_number() {
+            true => bound.operand().map(|b| x.gt(e(&b))),
+            false => ops::lt(&bound.operand()?, value).map(|t| e(&t)),
+        };
         let up_to = |bound: &Param| bound.operand().map(|b| x.le(e(&b)));
         let within = |mask: Expr| {
             mask.map(|m| {
@@ -241,7 +249,7 @@ impl Constraint {
             C::IntegerLessThan(high) => whole() & up_to(high)?,
             C::IntegerGreaterThan(low) => whole() & x.ge(e(&low.operand()?)),
             C::Real => x.eq(&x),
-            C::GreaterThan(low) => e(&ops::lt(&low.operand()?, value)?),
+            C::GreaterThan(low) => above(low)?,
             C::GreaterThanEq(low) => from(low)?,
             C::LessThan(high) => x.lt(e(&high.operand()?)),
             C::Interval(low, high) => from(low)? & up_to(high)?,

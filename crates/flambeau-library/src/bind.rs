@@ -467,8 +467,20 @@ fn got_detail(v: &Value) -> String {
     }
 }
 
+/// What a function that is written in Python misses of an argument that is no tensor.
+fn lacking(s: &Signature, args: &[Value], kwargs: &Kwargs) -> Option<Error> {
+    s.defined?.iter().find_map(|(argument, said)| {
+        let at = s.params.iter().position(|p| p.name == *argument && p.arg.ty == Ty::Tensor)?;
+        let v = args.get(at).or_else(|| kwargs.iter().find(|(k, _)| k == argument).map(|(_, v)| v))?;
+        (!matches!(v, Value::Tensor(_))).then(|| said_of(said, v))
+    })
+}
+
 /// "NAME() received an invalid combination of arguments - got (...), but expected ..."
 pub fn invalid_combination(name: &str, signatures: &[&Signature], args: &[Value], kwargs: &Kwargs) -> Error {
+    if let Some(e) = signatures.iter().find_map(|s| lacking(s, args, kwargs)) {
+        return e;
+    }
     let args = if signatures.first().is_some_and(|s| s.self_index.is_some()) {
         args.get(1..).unwrap_or(&[])
     } else {

@@ -55,6 +55,13 @@ impl OutMeta {
     }
     /// Prepares an in-place form: `self_` must have the result's sizes and take its dtype.
     pub fn inplace(&self, self_: &Tensor) -> Result<Target> {
+        if self_.sizes() != &self.sizes[..] {
+            return Err(Error::shape(format!(
+                "Bad in-place call: input tensor size {} and output tensor size {} should match",
+                geometry::fmt_sizes(self_.sizes()),
+                geometry::fmt_sizes(&self.sizes)
+            )));
+        }
         check_written(self_, &self.sizes, self.dtype, self.device)?;
         // kernels of structured operators read their inputs while they write: always through a temporary
         Ok(Target { tensor: self.alloc()?, copy_to: Some(self_.clone()) })

@@ -32,7 +32,7 @@ pub fn pointwise<const N: usize, const P: usize>(
     inputs: &[&Tensor; N],
     params: &[Param; P],
 ) -> Result<Tensor> {
-    match small::way::<N, P>(spec, inputs) {
+    match small::way::<N, P>(spec, inputs).filter(|_| real(params)) {
         Some(way) => small::fresh(&way, inputs, params),
         None => pointwise_typed(spec, None, inputs, params),
     }
@@ -44,7 +44,12 @@ pub(super) fn small_fresh<const N: usize, const P: usize>(
     inputs: &[&Tensor; N],
     params: &[Param; P],
 ) -> Result<Option<Tensor>> {
-    small::way::<N, P>(spec, inputs).map(|way| small::fresh(&way, inputs, params)).transpose()
+    let way = small::way::<N, P>(spec, inputs).filter(|_| real(params));
+    way.map(|way| small::fresh(&way, inputs, params)).transpose()
+}
+/// Whether all numbers are real: others than complex elements refuse those that are not.
+fn real(params: &[Param]) -> bool {
+    params.iter().all(|p| p.im == 0.0)
 }
 
 /// Runs a pointwise operator in an explicitly given dtype (`None`: by its promotion rule) into a fresh tensor.
@@ -80,6 +85,7 @@ pub fn pointwise_inplace<const N: usize, const P: usize>(
         return Err(number_of_operands(spec));
     }
     if let Some(way) = small::way::<N, P>(spec, inputs)
+        && real(params)
         && small::in_place(&way, inputs, params)?
     {
         return Ok(());
@@ -194,6 +200,9 @@ fn run(
     }
     if let Some(out) = into {
         check_written(out, &shape, l.out, device)?;
+    }
+    if (compute.is_floating() || compute.is_integral(false)) && !real(params) {
+        return Err(crate::types::scalar::too_large(compute));
     }
     if device != Device::Cpu && device != Device::Meta {
         return elsewhere(spec, kernels, compute, l, inputs, params, into, &shape, device);

@@ -1111,6 +1111,7 @@ fn addr_adaptor(self_: &Tensor, vec1: &Tensor, vec2: &Tensor, beta: Scalar, alph
 }
 
 fn addr_inplace_cpu(self_: &Tensor, vec1: &Tensor, vec2: &Tensor, beta: Scalar, alpha: Scalar) -> Result<()> {
+    f::addr_inplace_check(self_, vec1, vec2, beta, alpha)?;
     let r = f::addr(self_, vec1, vec2, beta, alpha)?;
     out::copy_to_self(self_, &r)
 }
@@ -1121,6 +1122,7 @@ fn addr_inplace_cuda(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<()> {
+    f::addr_inplace_check(self_, vec1, vec2, beta, alpha)?;
     let r = f::addr(self_, vec1, vec2, beta, alpha)?;
     out::copy_to_self(self_, &r)
 }
@@ -1131,6 +1133,7 @@ fn addr_inplace_meta(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<()> {
+    f::addr_inplace_check(self_, vec1, vec2, beta, alpha)?;
     let r = f::addr(self_, vec1, vec2, beta, alpha)?;
     out::copy_to_self(self_, &r)
 }
@@ -1141,6 +1144,7 @@ fn addr_inplace_private(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<()> {
+    f::addr_inplace_check(self_, vec1, vec2, beta, alpha)?;
     let r = f::addr(self_, vec1, vec2, beta, alpha)?;
     out::copy_to_self(self_, &r)
 }

@@ -1883,8 +1883,8 @@ fn max_dim_out_slot(
     out::apart(None, &[self_], &[&*out0, &*out1])?;
     let given = args::MaxDim { self_, dim, keepdim };
     let m = f::max_dim_shape(&given)?;
-    let o0 = m[0].out(&OutDtype::Cast, out0, &[self_])?;
-    let o1 = m[1].out(&OutDtype::Cast, out1, &[self_])?;
+    let o0 = m[0].out(&OutDtype::EXACT, out0, &[self_])?;
+    let o1 = m[1].out(&OutDtype::EXACT, out1, &[self_])?;
     if let Some(kernel) = MAX_DIM_KERNEL.of(m[0].device)? {
         soft(|| kernel(&given, [o0.tensor(), o1.tensor()]))?;
     }
@@ -2427,8 +2427,8 @@ fn min_dim_out_slot(
     out::apart(None, &[self_], &[&*out0, &*out1])?;
     let given = args::MinDim { self_, dim, keepdim };
     let m = f::min_dim_shape(&given)?;
-    let o0 = m[0].out(&OutDtype::Cast, out0, &[self_])?;
-    let o1 = m[1].out(&OutDtype::Cast, out1, &[self_])?;
+    let o0 = m[0].out(&OutDtype::EXACT, out0, &[self_])?;
+    let o1 = m[1].out(&OutDtype::EXACT, out1, &[self_])?;
     if let Some(kernel) = MIN_DIM_KERNEL.of(m[0].device)? {
         soft(|| kernel(&given, [o0.tensor(), o1.tensor()]))?;
     }
@@ -3970,7 +3970,7 @@ fn mode_out_slot(
         &[self_],
     )?;
     let o1 = m[1].out(
-        &OutDtype::Exact("expected scalar type '{want}' but got '{got}' for values output"),
+        &OutDtype::Exact("expected scalar type '{want}' but got '{got}' for indices output"),
         out1,
         &[self_],
     )?;
@@ -4112,8 +4112,8 @@ fn kthvalue_out_slot(
     out::apart(None, &[self_], &[&*out0, &*out1])?;
     let given = args::Kthvalue { self_, k, dim, keepdim };
     let m = f::kthvalue_shape(&given)?;
-    let o0 = m[0].out(&OutDtype::Cast, out0, &[self_])?;
-    let o1 = m[1].out(&OutDtype::Cast, out1, &[self_])?;
+    let o0 = m[0].out(&OutDtype::Exact("output values must be of same type as input"), out0, &[self_])?;
+    let o1 = m[1].out(&OutDtype::Exact("output indices must be of scalar type Long"), out1, &[self_])?;
     if let Some(kernel) = KTHVALUE_KERNEL.of(m[0].device)? {
         soft(|| kernel(&given, [o0.tensor(), o1.tensor()]))?;
     }

@@ -7,20 +7,20 @@ use crate::tensor::handle::Tensor;
 use crate::types::device::Device;
 use crate::types::error::{Error, Result};
 
-/// What any written-to tensor must satisfy.
+/// What any written-to tensor must satisfy. Sizes come before dtypes, as PyTorch's iterator asks them.
 pub fn check_written(out: &Tensor, shape: &[i64], dtype: DType, device: Device) -> Result<()> {
-    if !promotion::can_cast(dtype, out.dtype()) {
-        return Err(Error::dtype(format!(
-            "result type {} can't be cast to the desired output type {}",
-            dtype.scalar_type_name(),
-            out.dtype().scalar_type_name()
-        )));
-    }
     if out.sizes() != shape {
         return Err(Error::shape(format!(
             "output with shape {} doesn't match the broadcast shape {}",
             fmt_sizes(out.sizes()),
             fmt_sizes(shape)
+        )));
+    }
+    if !promotion::can_cast(dtype, out.dtype()) {
+        return Err(Error::dtype(format!(
+            "result type {} can't be cast to the desired output type {}",
+            dtype.scalar_type_name(),
+            out.dtype().scalar_type_name()
         )));
     }
     if out.device() != device {

@@ -193,6 +193,29 @@ pub fn float_power(self_: &Tensor, exponent: &Tensor) -> Result<Tensor> {
     ops::pow(&cast(self_)?, &cast(exponent)?)
 }
 
+/// `float_power_` writes to tensors of the precision alone in which it computes.
+pub fn float_power_inplace_check(self_: &Tensor, exponent: &Tensor) -> Result<()> {
+    let complex = self_.dtype().is_complex() || exponent.dtype().is_complex();
+    let d = if complex { DType::C128 } else { DType::F64 };
+    crate::ensure!(
+        self_.dtype() == d,
+        Runtime,
+        "the base given to float_power_ has dtype {} but the operation's result requires dtype {}",
+        self_.dtype().scalar_type_name(),
+        d.scalar_type_name()
+    );
+    Ok(())
+}
+/// `ldexp_` of integers: its result is never one.
+pub fn ldexp_inplace_check(self_: &Tensor, _: &Tensor) -> Result<()> {
+    crate::ensure!(
+        !self_.dtype().is_integral(true),
+        Runtime,
+        "ldexp can't be cast to the desired output type {}",
+        self_.dtype().scalar_type_name()
+    );
+    Ok(())
+}
 /// `ldexp`
 pub fn ldexp(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let two = crate::tensor::wrapped_number::wrapped_number(Scalar::Float(2.0))?;

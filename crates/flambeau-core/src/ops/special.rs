@@ -53,6 +53,19 @@ pub fn mvlgamma(self_: &Tensor, p: i64) -> Result<Tensor> {
     ops::add(&sum, &crate::tensor::wrapped_number::wrapped_number(Scalar::Float(pi_part))?, one)
 }
 
+/// `mvlgamma_` computes nothing for integers, after the checks of all forms.
+pub fn mvlgamma_inplace_check(self_: &Tensor, p: i64) -> Result<()> {
+    let d = self_.dtype();
+    ensure!(
+        p < 1 || !d.is_integral(false),
+        Runtime,
+        "mvlgamma: result type {} can't be cast to the desired output type {}",
+        d.scalar_type_name(),
+        crate::iter::promotion::default_dtype().scalar_type_name()
+    );
+    Ok(())
+}
+
 /// Degrees up to which the recurrences of Laguerre and Legendre polynomials are followed: they take as many steps.
 const MAX_DEGREE: f64 = 16_777_216.0;
 /// PyTorch runs a recurrence as long as the degree says, for years if need be; here that is an error.

@@ -154,7 +154,11 @@ fn repr_at(v: &Value, depth: usize) -> Result<String> {
         Value::Named(t) => {
             let one = |(f, v): (&&str, &Value)| Ok(format!("{f}={}", repr(v)?));
             let items = t.fields.iter().zip(&t.items).map(one).collect::<Result<Vec<_>>>()?;
-            format!("{}(\n{})", t.class, items.join(",\n"))
+            // those of operators stand on lines, Python's own on one
+            match t.class.starts_with("torch.return_types.") {
+                true => format!("{}(\n{})", t.class, items.join(",\n")),
+                false => format!("{}({})", t.class, items.join(", ")),
+            }
         }
         Value::Dict(l) => {
             let one = |(k, v): &(String, Value)| Ok(format!("{}: {}", quoted(k), repr(v)?));

@@ -151,8 +151,9 @@ impl Scalar {
     }
 }
 
+/// What PyTorch says of a number that no element of a dtype can hold.
 #[cold]
-fn too_large(d: DType) -> Error {
+pub(crate) fn too_large(d: DType) -> Error {
     let name = match d {
         DType::U8 => "uint8_t",
         DType::U16 => "uint16_t",

@@ -157,7 +157,7 @@ pub fn linalg_ldl_factor(self_: &Tensor, hermitian: bool) -> Result<(Tensor, Ten
 /// `linalg_ldl_solve`
 pub fn linalg_ldl_solve_shape(x: &args::LinalgLdlSolve) -> Result<OutMeta> {
     let (ld, b, name) = (x.ld, x.b, "torch.linalg.ldl_solve");
-    square(name, ld, "LD")?;
+    square(name, ld, "A")?;
     numbers(name, ld.dtype(), true)?;
     geometry::wrap_dim(-2, b.dim())?;
     super::cholesky::compatible(name, b, ld)?;

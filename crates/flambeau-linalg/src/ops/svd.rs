@@ -48,6 +48,12 @@ pub fn linalg_svdvals_cpu(x: &args::LinalgSvdvals, out: &Tensor) -> Result<()> {
 }
 /// `svd`
 pub fn svd(self_: &Tensor, some: bool, compute_uv: bool) -> Result<(Tensor, Tensor, Tensor)> {
+    ensure!(
+        self_.dim() >= 2,
+        Runtime,
+        "linalg.svd: input should have at least 2 dimensions, but has {} dimensions instead",
+        self_.dim()
+    );
     if !compute_uv {
         let s = ops::linalg_svdvals(self_, None)?;
         let (m, n) = sides(self_);
@@ -106,7 +112,8 @@ fn both(a: &Tensor, atol: Option<&Tensor>, rtol: Option<&Tensor>, name: &str) ->
         ensure!(
             t.is_none_or(|t| !t.is_complex()),
             Runtime,
-            "{name}: {what} tensor of complex type is not supported."
+            "{name}: {what} tensor of complex type is not supported. Got {}",
+            t.map_or("", |t| t.dtype().scalar_type_name())
         );
     }
     let none = tolerance(0.0, a)?;
@@ -155,8 +162,8 @@ fn inverted_check(a: &Tensor) -> Result<()> {
 pub fn linalg_pinv_tensors_shape(x: &args::LinalgPinvTensors) -> Result<OutMeta> {
     let a = x.self_;
     inverted_check(a)?;
-    if x.hermitian {
-        square("linalg.pinv", a, "A")?;
+    if x.hermitian && a.numel() > 0 {
+        square("linalg.eigh", a, "A")?;
     }
     let (m, n) = sides(a);
     let mut all = flambeau_core::tensor::geometry::SizeVec::from_slice(batch(a));
@@ -222,8 +229,8 @@ fn rank(a: &Tensor, atol: &Tensor, rtol: &Tensor, hermitian: bool) -> Result<Ten
     let name = "torch.linalg.matrix_rank";
     at_least_a_matrix(name, a, "input")?;
     let a = &core::detach(a)?;
-    if hermitian {
-        square(name, a, "A")?;
+    if hermitian && a.numel() > 0 {
+        square("linalg.eigh", a, "A")?;
     }
     let mut all = flambeau_core::tensor::geometry::SizeVec::from_slice(batch(a));
     for t in [atol, rtol] {

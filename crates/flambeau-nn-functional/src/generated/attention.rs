@@ -681,7 +681,14 @@ pub(super) static MULTI_HEAD_ATTENTION_FORWARD_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[Convention {
         path: "torch.nn.functional.multi_head_attention_forward",
-        habit: Habit::Defined(&[("key", "dim"), ("query", "dim"), ("value", "dim")]),
+        habit: Habit::Defined(&[
+            ("bias_k", "repeat"),
+            ("bias_v", "repeat"),
+            ("in_proj_weight", "chunk"),
+            ("key", "dim"),
+            ("query", "dim"),
+            ("value", "dim"),
+        ]),
     }],
     composite: true,
     pointwise: false,

@@ -2705,7 +2705,7 @@ pub(super) static FRACTIONAL_MAX_POOL2D_WITH_INDICES_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[Convention {
         path: "torch.nn.functional.fractional_max_pool2d_with_indices",
-        habit: Habit::Defined(&[]),
+        habit: Habit::Defined(&[("input", "dim")]),
     }],
     composite: true,
     pointwise: false,

@@ -510,7 +510,10 @@ pub(super) static INTERPOLATE_INFO: OpInfo = OpInfo {
     },
     python: &["torch.nn.functional.interpolate"],
     aten: &[],
-    conventions: &[Convention { path: "", habit: Habit::Instead("sizes_as_given") }],
+    conventions: &[
+        Convention { path: "", habit: Habit::Instead("sizes_as_given") },
+        Convention { path: "torch.nn.functional.interpolate", habit: Habit::Defined(&[("input", "dim")]) },
+    ],
     composite: true,
     pointwise: false,
     names: NameRule::Unsupported,
@@ -584,7 +587,10 @@ pub(super) static INTERPOLATE_BY_INFO: OpInfo = OpInfo {
     },
     python: &["torch.nn.functional.interpolate"],
     aten: &[],
-    conventions: &[],
+    conventions: &[Convention {
+        path: "torch.nn.functional.interpolate",
+        habit: Habit::Defined(&[("input", "dim")]),
+    }],
     composite: true,
     pointwise: false,
     names: NameRule::Unsupported,

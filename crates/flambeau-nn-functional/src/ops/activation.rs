@@ -128,21 +128,12 @@ pub fn relu_(input: &Tensor) -> Result<()> {
 pub fn prelu(self_: &Tensor, weight: &Tensor) -> Result<Tensor> {
     let (x, w) = (self_, weight);
     ensure!(
-        w.dim() <= 1,
-        Runtime,
-        "prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {}",
-        w.dim()
-    );
-    ensure!(
         x.dtype() == w.dtype(),
         Runtime,
         "prelu: Type promoting not supported. Got {} and {}",
         x.dtype().scalar_type_name(),
         w.dtype().scalar_type_name()
     );
-    if !x.dtype().is_floating() {
-        return Err(Error::not_implemented_for("prelu_cpu", x.dtype()));
-    }
     if w.numel() != 1 {
         ensure!(x.dim() > 0, Runtime, "Not allow zero-dim input tensor.");
         let channels = if x.dim() > 1 { x.sizes()[1] } else { 1 };
@@ -152,6 +143,15 @@ pub fn prelu(self_: &Tensor, weight: &Tensor) -> Result<Tensor> {
             "Mismatch of parameter numbers and input channel size. Found parameter numbers = {} and channel size = {channels}.",
             w.numel()
         );
+    }
+    ensure!(
+        w.dim() <= 1,
+        Runtime,
+        "prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {}",
+        w.dim()
+    );
+    if !x.dtype().is_floating() {
+        return Err(Error::not_implemented_for("prelu_cpu", x.dtype()));
     }
     let mut shape = vec![1; x.dim()];
     if x.dim() > 1 {

@@ -169,7 +169,8 @@ pub fn native_dropout(input: &Tensor, p: f64, train: Option<bool>) -> Result<(Te
     let x = input.alias_detached();
     let bools = core_ops::empty_like(&x, Some(DType::Bool), None, None, None, None)?;
     if x.numel() == 0 {
-        return Ok((core_ops::clone(&x, None)?, bools));
+        // of nothing PyTorch's mask has the input's type
+        return Ok((core_ops::clone(&x, None)?, core_ops::empty_like(&x, None, None, None, None, None)?));
     }
     if train == Some(false) {
         core_ops::fill_(&bools, Scalar::Bool(true))?;

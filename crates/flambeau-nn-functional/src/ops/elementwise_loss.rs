@@ -61,6 +61,9 @@ fn difference(input: &Tensor, target: &Tensor, label: Option<&str>) -> Result<Te
     broadcast_all(&[input, target])?;
     if let Some(l) = label {
         floating(input, l)?;
+        if target.is_complex() {
+            floating(target, l)?;
+        }
     }
     sub(input, target)
 }

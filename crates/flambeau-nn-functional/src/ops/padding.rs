@@ -96,21 +96,44 @@ const CIRCULAR: i64 = 2;
 
 /// For each position of the padded dimension the one of the input that it shows.
 fn sources(n: i64, (before, after): (i64, i64), mode: i64) -> Result<Vec<usize>> {
-    // wrapping goes around what negative padding leaves
-    let left = n + before.min(0) + after.min(0);
     let mut all = geometry::room(n + before + after)?;
+    if mode == CIRCULAR {
+        wrapped(&mut all, n, (before, after));
+        return Ok(all);
+    }
     all.extend((-before..n + after).map(|i| {
         let j = match mode {
             REFLECT => {
                 let j = i.abs();
                 if j >= n { 2 * (n - 1) - j } else { j }
             }
-            REPLICATE => i.clamp(0, n - 1),
-            _ => (i + before.min(0)).rem_euclid(left.max(1)) - before.min(0),
+            _ => i.clamp(0, n - 1),
         };
         j as usize
     }));
     Ok(all)
+}
+/// [`sources`] of wrapping, by the copies that PyTorch makes: what stays of the input goes to its place, then each side gets
+/// what stands at the other end of the padded dimension. Padding on one side with less on the other reads places that
+/// nothing was copied to; where PyTorch finds unset memory the input goes round.
+fn wrapped(all: &mut Vec<usize>, n: i64, (before, after): (i64, i64)) {
+    let length = n + before + after;
+    let round = |i: i64| (i - before).rem_euclid(n.max(1)) as usize;
+    all.extend((0..length).map(round));
+    if before > 0 {
+        for i in 0..before.min(length) {
+            if let Some(from) = all.get((length - before - after.max(0) + i).max(0) as usize).copied() {
+                all[i as usize] = from;
+            }
+        }
+    }
+    if after > 0 {
+        for i in 0..after.min(length) {
+            if let Some(from) = all.get((before.max(0) + i) as usize).copied() {
+                all[(length - after.min(length) + i) as usize] = from;
+            }
+        }
+    }
 }
 /// The padded sizes, with PyTorch's checks.
 fn padded_sizes(sizes: &[i64], pad: &[i64], mode: i64) -> Result<(SizeVec, Vec<(i64, i64)>)> {
@@ -129,7 +152,7 @@ fn padded_sizes(sizes: &[i64], pad: &[i64], mode: i64) -> Result<(SizeVec, Vec<(
                     fmt_sizes(sizes)
                 ),
                 REPLICATE => {}
-                2 => {
+                CIRCULAR => {
                     ensure!(
                         before <= n && after <= n,
                         Runtime,
@@ -157,7 +180,9 @@ fn padded_sizes(sizes: &[i64], pad: &[i64], mode: i64) -> Result<(SizeVec, Vec<(
     }
     let n = pad.len() / 2;
     let first = sizes.len() - n;
-    let fits = out[first..].iter().zip(&all[first..]).all(|(g, p)| *g >= 1 || *p == (0, 0));
+    // what wraps may leave nothing
+    let fits =
+        mode == CIRCULAR || out[first..].iter().zip(&all[first..]).all(|(g, p)| *g >= 1 || *p == (0, 0));
     let named = |v: &[i64], joint: &str| {
         let axes = ["D", "H", "W"].iter().skip(3usize.saturating_sub(n)).zip(v);
         axes.map(|(a, v)| format!("{a}: {v}")).collect::<Vec<_>>().join(joint)
@@ -249,17 +274,17 @@ pub fn pad(input: &Tensor, pad: &[i64], mode: &str, value: Option<f64>) -> Resul
         let value = value.map_or(Scalar::Int(0), Scalar::Float);
         return super::constant_pad_nd(input, pad, value);
     }
+    let code = match mode {
+        "reflect" => REFLECT,
+        "replicate" => REPLICATE,
+        "circular" => CIRCULAR,
+        _ => bail!(Unsupported, "Unrecognised padding mode {mode}"),
+    };
     ensure!(
         value.is_none_or(|v| v == 0.0),
         Runtime,
         "Padding mode \"{mode}\" doesn't take in value argument"
     );
-    let code = match mode {
-        "reflect" => REFLECT,
-        "replicate" => REPLICATE,
-        "circular" => 2,
-        _ => bail!(Unsupported, "Unrecognised padding mode {mode}"),
-    };
     let n = pad.len() / 2;
     ensure!(
         (1..=3).contains(&n) && (input.dim() == n + 1 || input.dim() == n + 2),

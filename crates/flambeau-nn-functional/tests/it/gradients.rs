@@ -286,6 +286,12 @@ fn circular_padding_wraps_what_negative_padding_leaves() {
     both("pad", &[x.clone()], |t| ops::pad(&t[0], &[-1, 2], "circular", None));
     let y = ops::pad(&index(&[1, 2, 3, 4], &[1, 1, 4]), &[-1, 2], "circular", None).unwrap();
     assert_eq!(y.to_vec::<i64>(), [2, 3, 4, 2, 3]);
+    // what is copied to the right end stands at the left one, which may be a copy itself
+    let y = ops::pad(&index(&[1, 2, 3, 4], &[1, 1, 4]), &[-3, 1], "circular", None).unwrap();
+    assert_eq!(y.to_vec::<i64>(), [4, 4]);
+    // nothing may be left
+    let y = ops::pad(&index(&[1, 2, 3], &[1, 1, 3]), &[-1, -2], "circular", None).unwrap();
+    assert_eq!(y.sizes(), [1, 1, 0]);
 }
 
 #[test]

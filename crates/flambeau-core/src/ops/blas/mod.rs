@@ -162,6 +162,10 @@ fn check_scale(dtype: DType, s: Scalar, name: &str) -> Result<()> {
 /// A factor in the dtype of a product: of integers its whole part.
 fn scale(dtype: DType, s: Scalar) -> Result<Scalar> {
     if !dtype.is_integral(true) {
+        // the imaginary part of a number is not dropped
+        if !dtype.is_complex() && s.to_complex().im != 0.0 {
+            return Err(crate::types::scalar::too_large(dtype));
+        }
         return Ok(s);
     }
     ensure!(!s.is_complex(), Runtime, "value cannot be converted to type int64_t without overflow");
@@ -352,6 +356,23 @@ pub fn addmv(self_: &Tensor, mat: &Tensor, vec: &Tensor, beta: Scalar, alpha: Sc
     let bias = ops::expand(self_, &[mat.sizes()[0]], false)?;
     let r = ops::addmm(&ops::unsqueeze(&bias, 1)?, mat, &ops::unsqueeze(vec, 1)?, beta, alpha)?;
     ops::squeeze_dim(&r, 1)
+}
+/// `addr_` takes its input as it is, without broadcasting.
+pub fn addr_inplace_check(self_: &Tensor, vec1: &Tensor, vec2: &Tensor, _: Scalar, _: Scalar) -> Result<()> {
+    if vec1.dim() != 1 || vec2.dim() != 1 {
+        // the check of all forms says that
+        return Ok(());
+    }
+    ensure!(self_.dim() == 2, Runtime, "2D tensor expected, got {}D tensor for input", self_.dim());
+    ensure!(
+        self_.sizes() == [vec1.numel(), vec2.numel()],
+        Runtime,
+        "size mismatch, input: {}, v1: {}, v2: {}",
+        fmt_sizes(self_.sizes()),
+        fmt_sizes(vec1.sizes()),
+        fmt_sizes(vec2.sizes())
+    );
+    Ok(())
 }
 /// `addr`
 pub fn addr(self_: &Tensor, vec1: &Tensor, vec2: &Tensor, beta: Scalar, alpha: Scalar) -> Result<Tensor> {

@@ -11,7 +11,7 @@ use crate::tensor::handle::Tensor;
 use crate::types::error::{Error, Result};
 use crate::types::scalar::Scalar;
 use crate::{DType, ensure};
-use flambeau_cpu::indexing::{Reduce, erased};
+use flambeau_cpu::indexing::{IndexError, Reduce, erased};
 use flambeau_cpu::reduction::Geo;
 use flambeau_cpu::{Any, AnyMut};
 
@@ -47,6 +47,11 @@ pub fn index_select_cpu(
     if out.numel() == 0 && self_.numel() != 0 {
         return Ok(());
     }
+    ensure!(
+        self_.dim() <= 1 || size(self_, d) > 0 || index.numel() == 0,
+        Runtime,
+        "index_select(): self indexing axis dim should be positive"
+    );
     let x = resolve_lazy(self_)?;
     let (x, g) = match geo(&x, d) {
         Some(g) => (x, g),
@@ -58,7 +63,14 @@ pub fn index_select_cpu(
     };
     let a = Access::new(&[&x, &idx], &[out])?;
     let r = erased::index_select(a.any(0)?, g, indices(&a, 1)?, a.any_mut(0)?);
-    done(r, "index_select", x.dtype(), |_| Error::index("index out of range in self"))
+    // PyTorch has a loop of its own for the second dimension
+    done(r, "index_select", x.dtype(), |e| match d == 1 {
+        true => Error::runtime(format!(
+            "INDICES element is out of DATA bounds, id={} axis_dim={}",
+            e.index, e.size
+        )),
+        false => Error::index("index out of range in self"),
+    })
 }
 
 /// Runs a kernel over `out` as `[outer, n, inner]`.
@@ -154,7 +166,11 @@ pub fn index_add_cpu(
     &args::IndexAdd { dim, index, source, alpha, .. }: &args::IndexAdd,
     out: &Tensor,
 ) -> Result<()> {
-    let bound = |e, d| Error::runtime(out_of_bounds(e, d));
+    // along the first and the last dimension of several PyTorch scatters, which says it so
+    let bound = |e: IndexError, d: usize| match out.dim() > 1 && (d == 0 || d + 1 == out.dim()) {
+        true => Error::runtime(out_of_bounds(e, d)),
+        false => Error::index("index out of range in self"),
+    };
     over(out, dim, index, source, "index_add_", bound, |data, g, idx, src| {
         erased::index_add(data, g, idx, src, alpha.param())
     })
@@ -326,7 +342,12 @@ pub fn index_reduce_cpu(
     }
     let idx = as_i64(index)?;
     let n = size(out, d);
-    for i in crate::backend::transfer::to_vec::<i64>(&idx)? {
+    let all = crate::backend::transfer::to_vec::<i64>(&idx)?;
+    // without the input's own elements PyTorch fills their places first
+    if !include_self && let Some(i) = all.iter().find(|i| !(-n..n).contains(*i)) {
+        return Err(Error::index(out_of_bounds(IndexError { index: *i, size: n as usize }, d)));
+    }
+    for i in all {
         ensure!((0..n).contains(&i), Index, "index out of range in self");
     }
     reduced(out, dim, &spread_index(&idx, source, d)?, source, op, include_self)

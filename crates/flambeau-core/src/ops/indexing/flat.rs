@@ -9,7 +9,7 @@ use crate::dispatch::op::Kernels;
 use crate::generated::args;
 use crate::iter::spec::Label;
 use crate::iter::{PointwiseSpec, Promote, Rare};
-use crate::tensor::geometry::{SizeVec, broadcast_shapes, expand_strides};
+use crate::tensor::geometry::{SizeVec, broadcast_shapes, expand_strides, fmt_sizes};
 use crate::tensor::handle::Tensor;
 use crate::types::device::Device;
 use crate::types::error::{Error, Result};
@@ -117,8 +117,18 @@ pub fn masked_select_cpu(&args::MaskedSelect { self_, mask }: &args::MaskedSelec
 }
 
 /// `masked_scatter_`: the mask broadcasts to the tensor.
-pub fn masked_scatter_fits(self_: &Tensor, mask: &Tensor, _: &Tensor) -> Result<()> {
-    expanded(mask, self_.sizes()).map(drop)
+pub fn masked_scatter_fits(self_: &Tensor, mask: &Tensor, source: &Tensor) -> Result<()> {
+    ensure!(
+        mask.dim() <= self_.dim() || self_.dtype() != source.dtype(),
+        Runtime,
+        "expand(CPU{}Type{{{}}}, size={}): the number of sizes provided ({}) must be greater or equal to the number of dimensions in the tensor ({})",
+        mask.dtype().scalar_type_name(),
+        fmt_sizes(mask.sizes()),
+        fmt_sizes(self_.sizes()),
+        self_.dim(),
+        mask.dim()
+    );
+    if self_.dtype() != source.dtype() { Ok(()) } else { expanded(mask, self_.sizes()).map(drop) }
 }
 /// `masked_scatter`: the input and the mask broadcast.
 pub fn masked_scatter_shape(

@@ -204,6 +204,9 @@ pub fn nansum_cpu(&args::Nansum { self_, dim, keepdim, dtype }: &args::Nansum, o
     if self_.dtype().is_integral(true) {
         return sum_cpu(&args::Sum { self_, dim, keepdim, dtype }, out);
     }
+    if out.dtype().is_complex() && self_.numel() > 0 {
+        return Err(Error::not_implemented_for("nansum_cpu", out.dtype()));
+    }
     if dtype.is_none() && !out.dtype().is_floating() {
         // an output decides the dtype as in `sum`, but this has loops of floats alone
         return Err(Error::not_implemented_for("nansum_cpu", out.dtype()));
@@ -262,6 +265,12 @@ pub fn nanmean(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option
         "nanmean(): expected input to have floating point or complex dtype but got {}",
         self_.dtype().scalar_type_name()
     );
+    if let Some(d) = dtype.filter(|d| !d.is_floating() && !d.is_complex()) {
+        return Err(Error::runtime(format!(
+            "nanmean(): could not infer output dtype. Optional dtype must be either a floating point or complex dtype. Got: {}",
+            d.scalar_type_name()
+        )));
+    }
     let number = ops::eq(&ops::detach(self_)?, &ops::detach(self_)?)?;
     let count = ops::sum(&number, dim, keepdim, None)?;
     ops::div(&ops::nansum(self_, dim, keepdim, dtype)?, &count)

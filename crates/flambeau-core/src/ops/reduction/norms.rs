@@ -26,6 +26,11 @@ pub fn linalg_vector_norm_shape(
         self_.dtype().scalar_type_name()
     );
     ensure!(
+        !ord.is_complex(),
+        Runtime,
+        "linalg.vector_norm: Expected a non-complex scalar as the order of norm."
+    );
+    ensure!(
         d.is_floating() || d.is_complex(),
         Runtime,
         "linalg.vector_norm: dtype should be floating point or complex, but got {}",

@@ -99,8 +99,10 @@ pub fn topk_cpu(
     orderable(self_, dim)?;
     let x = contiguous_raw(self_)?;
     let g = around(&x, wrap_dim(dim, x.dim())?);
+    // of a tensor without dimensions there is one element, however few are wanted
+    let k = if self_.dim() == 0 { 1 } else { k as usize };
     let a = Access::new(&[&x], &[values, indices])?;
-    erased::topk(a.any(0)?, g, k as usize, largest, sorted, a.any_mut(0)?, a.slice_mut::<i64>(1)?)
+    erased::topk(a.any(0)?, g, k, largest, sorted, a.any_mut(0)?, a.slice_mut::<i64>(1)?)
         .ok_or_else(|| Error::not_implemented_for("topk_cpu", x.dtype()))
 }
 
@@ -374,7 +376,8 @@ pub fn bincount_cpu(&args::Bincount { self_, weights, minlength }: &args::Bincou
     );
     let n = largest.map_or(0, |m| m + 1).max(minlength);
     // counted here and not in a list of the kernel's: a value decides the size, and no memory must be an error
-    let Some(w) = weights else {
+    // nothing is counted, whatever the weights
+    let Some(w) = weights.filter(|_| x.numel() > 0) else {
         let out = Tensor::zeros_raw(&[n], DType::I64, Device::Cpu)?;
         let a = Access::new(&[&x], &[&out])?;
         let o = a.slice_mut::<i64>(0)?;

@@ -8,6 +8,7 @@ use flambeau_test_support::hostile::{self, Calls};
 use flambeau_test_support::{cases, here};
 
 mod dims;
+mod in_place;
 mod kinds;
 mod numbers;
 mod sizes;

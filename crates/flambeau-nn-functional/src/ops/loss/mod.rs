@@ -84,7 +84,11 @@ fn check(x: &[i64], dtype: DType, target: &Tensor, weight: Option<&Tensor>) -> R
     }
     if let Some(w) = weight {
         let c = x[usize::from(x.len() > 1)];
-        ensure!(w.dim() <= 1, Runtime, "weight tensor should be defined either for all or no classes");
+        ensure!(
+            w.dim() <= 1 || x.len() <= 2,
+            Runtime,
+            "weight tensor should be defined either for all or no classes"
+        );
         ensure!(
             w.sizes() == [c] || w.dim() == 0 && c == 1,
             Runtime,

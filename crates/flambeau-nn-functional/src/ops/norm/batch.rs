@@ -167,6 +167,10 @@ pub fn native_batch_norm_backward_cpu(
 ) -> Result<()> {
     let statistics = if train { (save_mean, save_invstd) } else { (running_mean, running_var) };
     let (Some(mean), Some(spread)) = statistics else { return Ok(()) };
+    if input.numel() == 0 {
+        // statistics of nothing are NaN, sums over nothing are not
+        return grads.iter().flatten().try_for_each(|t| core_ops::zero_(t));
+    }
     let invstd = if train {
         spread.clone()
     } else {
