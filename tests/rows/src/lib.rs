@@ -336,7 +336,12 @@ impl Walk {
         let outs = match s.call(&c, &values) {
             Ok(o) => o,
             Err(_) if run != Run::Positive => return Ok(false),
-            Err(e) if s.form == Form::Inplace && e.message().contains("match the broadcast shape") => {
+            Err(e)
+                if s.form == Form::Inplace
+                    && ["match the broadcast shape", "Bad in-place call"]
+                        .iter()
+                        .any(|t| e.message().contains(t)) =>
+            {
                 return Ok(false);
             }
             Err(e) => return Err(e),
