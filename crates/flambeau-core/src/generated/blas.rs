@@ -928,6 +928,7 @@ fn addmv_adaptor(self_: &Tensor, mat: &Tensor, vec: &Tensor, beta: Scalar, alpha
 }
 
 fn addmv_inplace_cpu(self_: &Tensor, mat: &Tensor, vec: &Tensor, beta: Scalar, alpha: Scalar) -> Result<()> {
+    f::addmv_inplace_check(self_, mat, vec, beta, alpha)?;
     let before = out::before_overwriting(self_)?;
     let r = f::addmv(&before, mat, vec, beta, alpha)?;
     out::copy_to_self(self_, &r)

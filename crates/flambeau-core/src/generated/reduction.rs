@@ -1767,7 +1767,7 @@ fn max_other_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 fn max_other_out_cpu(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("max", &[self_, other], &[&*out])?;
+    out::refuse_gradients("maximum", &[self_, other], &[&*out])?;
     let r = f::max_other(self_, other)?;
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
@@ -2311,7 +2311,7 @@ fn min_other_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 fn min_other_out_cpu(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("min", &[self_, other], &[&*out])?;
+    out::refuse_gradients("minimum", &[self_, other], &[&*out])?;
     let r = f::min_other(self_, other)?;
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }

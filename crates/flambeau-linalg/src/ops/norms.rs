@@ -99,12 +99,27 @@ pub fn linalg_matrix_norm_named(
     dtype: Option<DType>,
 ) -> Result<Tensor> {
     let a = self_;
-    at_least_a_matrix(NAME, a, "A")?;
-    numbers(NAME, a.dtype(), ord != "nuc")?;
     if ord != "fro" && ord != "nuc" {
         return Err(unsupported_order(ord));
     }
+    at_least_a_matrix(NAME, a, "A")?;
+    numbers(NAME, a.dtype(), ord != "nuc")?;
     let d = two(a, dim)?;
+    if let Some(t) = dtype {
+        ensure!(
+            t.is_floating() || t.is_complex(),
+            Runtime,
+            "{NAME}: dtype should be floating point or complex, but got {}",
+            t.scalar_type_name()
+        );
+        let kind = if a.is_complex() { "complex" } else { "real" };
+        ensure!(
+            t.is_complex() == a.is_complex(),
+            Runtime,
+            "{NAME}: dtype should be {kind} for {kind} inputs, but got {}",
+            t.scalar_type_name()
+        );
+    }
     if ord == "fro" {
         return core::linalg_vector_norm(a, Scalar::Float(2.0), Some(&d), keepdim, dtype);
     }

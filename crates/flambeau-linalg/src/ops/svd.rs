@@ -218,6 +218,12 @@ pub fn linalg_pinv_rcond(self_: &Tensor, rcond: f64, hermitian: bool) -> Result<
 /// `linalg_pinv.rcond_tensor`
 pub fn linalg_pinv_rcond_tensor(self_: &Tensor, rcond: &Tensor, hermitian: bool) -> Result<Tensor> {
     inverted_check(self_)?;
+    ensure!(
+        !rcond.is_complex(),
+        Runtime,
+        "torch.linalg.pinv: rcond tensor of complex type is not supported. Got {}",
+        rcond.dtype().scalar_type_name()
+    );
     ops::linalg_pinv_tensors(self_, Some(&tolerance(0.0, self_)?), Some(rcond), hermitian)
 }
 /// `pinverse`

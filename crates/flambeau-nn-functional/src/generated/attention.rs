@@ -684,6 +684,7 @@ pub(super) static MULTI_HEAD_ATTENTION_FORWARD_INFO: OpInfo = OpInfo {
         habit: Habit::Defined(&[
             ("bias_k", "repeat"),
             ("bias_v", "repeat"),
+            ("in_proj_bias", "chunk"),
             ("in_proj_weight", "chunk"),
             ("key", "dim"),
             ("query", "dim"),

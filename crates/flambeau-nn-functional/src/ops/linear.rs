@@ -4,8 +4,8 @@ use super::operands::{cast, cpp_type, done, plain, resolved};
 use crate::generated::args;
 use flambeau_core::backend::out::OutMeta;
 use flambeau_core::internal::Access;
-use flambeau_core::tensor::geometry::{SizeVec, broadcast_shapes, fmt_sizes};
-use flambeau_core::{DType, Result, Scalar, Tensor, bail, ensure, ops as core_ops};
+use flambeau_core::tensor::geometry::{SizeVec, broadcast_shapes, fmt_sizes, wrap_dim};
+use flambeau_core::{DType, Error, Result, Scalar, Tensor, bail, ensure, ops as core_ops};
 use flambeau_cpu::blas::linear as kernels;
 use std::borrow::Cow;
 
@@ -179,7 +179,15 @@ pub fn bilinear(input1: &Tensor, input2: &Tensor, weight: &Tensor, bias: Option<
         a.dim(),
         b.dim()
     );
-    ensure!(w.dim() == 3 && a.dim() > 0, Runtime, "bilinear(): weight must be a 3D tensor, got {}D", w.dim());
+    ensure!(a.dim() > 0, Index, "Dimension specified as -1 but tensor has no dimensions");
+    // a weight of another number of dimensions is found by the size that it lacks
+    let width = |d: usize| match w.sizes().get(d) {
+        Some(n) => Ok(*n),
+        None if w.dim() == 0 => {
+            Err(Error::index(format!("Dimension specified as {d} but tensor has no dimensions")))
+        }
+        None => wrap_dim(d as i64, w.dim()).map(|_| 0),
+    };
     let lead = a.dim() - 1;
     for d in 0..lead {
         ensure!(
@@ -191,14 +199,15 @@ pub fn bilinear(input1: &Tensor, input2: &Tensor, weight: &Tensor, bias: Option<
         );
     }
     for (t, d, name) in [(a, 1, "input1"), (b, 2, "input2")] {
+        let n = width(d)?;
         ensure!(
-            t.sizes()[lead] == w.sizes()[d],
+            t.sizes()[lead] == n,
             Runtime,
-            "bilinear(): {name} size does not match weight size: got {} but expected {}",
-            t.sizes()[lead],
-            w.sizes()[d]
+            "bilinear(): {name} size does not match weight size: got {} but expected {n}",
+            t.sizes()[lead]
         );
     }
+    ensure!(w.dim() == 3, Runtime, "bilinear(): weight must be a 3D tensor, got {}D", w.dim());
     if a.dtype() == DType::Bool {
         return Err(flambeau_core::Error::not_implemented_for("bmm", DType::Bool));
     }

@@ -357,6 +357,21 @@ pub fn addmv(self_: &Tensor, mat: &Tensor, vec: &Tensor, beta: Scalar, alpha: Sc
     let r = ops::addmm(&ops::unsqueeze(&bias, 1)?, mat, &ops::unsqueeze(vec, 1)?, beta, alpha)?;
     ops::squeeze_dim(&r, 1)
 }
+/// `addmv_` keeps the size of its input, after the checks of all forms.
+pub fn addmv_inplace_check(self_: &Tensor, mat: &Tensor, vec: &Tensor, _: Scalar, _: Scalar) -> Result<()> {
+    if mat.dim() != 2 || vec.dim() != 1 || self_.dim() > 1 || mat.sizes()[1] != vec.sizes()[0] {
+        return Ok(());
+    }
+    same_in_addmv(self_, mat, vec)?;
+    ensure!(
+        self_.numel() != 1 || self_.sizes() == [mat.sizes()[0]],
+        Shape,
+        "Bad in-place call: input tensor size {} and output tensor size [{}] should match",
+        fmt_sizes(self_.sizes()),
+        mat.sizes()[0]
+    );
+    Ok(())
+}
 /// `addr_` takes its input as it is, without broadcasting.
 pub fn addr_inplace_check(self_: &Tensor, vec1: &Tensor, vec2: &Tensor, _: Scalar, _: Scalar) -> Result<()> {
     if vec1.dim() != 1 || vec2.dim() != 1 {
@@ -389,6 +404,10 @@ pub fn addr(self_: &Tensor, vec1: &Tensor, vec2: &Tensor, beta: Scalar, alpha: S
     if !bool_out {
         check_scale(common, beta, "beta")?;
         check_scale(common, alpha, "alpha")?;
+        if common.is_floating() {
+            scale(common, beta)?;
+            scale(common, alpha)?;
+        }
     }
     broadcasts(self_, &[vec1.numel(), vec2.numel()])?;
     let cast = |t: &Tensor| ops::to(t, Some(common), None, None, None, false, false, None);

@@ -152,15 +152,25 @@ fn scatter_by(
     label: &str,
     kernel: impl FnOnce(AnyMut, Along, &[i64], Any) -> Checked,
 ) -> Result<()> {
-    if index.numel() == 0 || out.numel() == 0 {
+    if index.numel() == 0 {
         return Ok(());
     }
     let d = wrap_dim(dim, out.dim())?;
+    no_place(out, d, index)?;
     let (idx, src) = (as_i64(index)?, covered(src, index)?);
     let p = Place::new(out, &idx, d);
     let a = Access::new(&[&idx, &src], &[out])?;
     let r = kernel(a.any_mut(0)?, p.along(), indices(&a, 0)?, a.any(1)?);
     done(r, label, out.dtype(), |e| Error::runtime(out_of_bounds(e, d)))
+}
+/// Where there are no elements, every index is out of bounds.
+fn no_place(out: &Tensor, d: usize, index: &Tensor) -> Result<()> {
+    if out.numel() > 0 {
+        return Ok(());
+    }
+    let all = crate::backend::transfer::to_vec::<i64>(&as_i64(index)?)?;
+    let index = all.first().copied().unwrap_or(0);
+    Err(Error::runtime(out_of_bounds(flambeau_cpu::indexing::IndexError { index, size: 0 }, d)))
 }
 /// A number spread over the index's shape.
 fn spread(out: &Tensor, index: &Tensor, value: Scalar) -> Result<Tensor> {
@@ -190,10 +200,11 @@ pub fn scatter_value_cpu(
     &args::ScatterValue { dim, index, value, .. }: &args::ScatterValue,
     out: &Tensor,
 ) -> Result<()> {
-    if index.numel() == 0 || out.numel() == 0 {
+    if index.numel() == 0 {
         return Ok(());
     }
     let d = wrap_dim(dim, out.dim())?;
+    no_place(out, d, index)?;
     let (v, idx) = (element(value, out.dtype())?, as_i64(index)?);
     let p = Place::new(out, &idx, d);
     let a = Access::new(&[&idx, &v], &[out])?;

@@ -28,6 +28,9 @@ fn in_place_forms() {
         "addmm_", Shape,
             "Bad in-place call: input tensor size [3] and output tensor size [2, 3] should match"
             => ops::addmm_(&f32s(&[3]), &t.x, &f32s(&[3, 3]), 1.into(), 1.into());
+        "addmv_", Shape,
+            "Bad in-place call: input tensor size [1] and output tensor size [2] should match"
+            => ops::addmv_(&t.one, &t.x, &f32s(&[3]), 1.into(), 1.into());
         "addr_, dimensions", Runtime,
             "2D tensor expected, got 1D tensor for input"
             => ops::addr_(&f32s(&[3]), &f32s(&[2]), &f32s(&[3]), 1.into(), 1.into());
@@ -92,6 +95,9 @@ fn indices_out_of_range() {
         "index_add, in between", Index,
             "index out of range in self"
             => ops::index_add(&f32s(&[2, 3, 2]), 1, &far(), &places(&[2, 2, 2])?, 1.into());
+        "scatter to nothing", Runtime,
+            "index 0 is out of bounds for dimension 0 with size 0"
+            => ops::scatter_add(&t.e, 0, &ints(&[0]).unsqueeze(0), &t.x);
         "index_reduce with the input", Index,
             "index out of range in self"
             => ops::index_reduce(&t.x, 1, &far(), &places(&[2, 2])?, "amax", true);

@@ -46,6 +46,11 @@ pub fn instance_norm_torch(
     );
     let all =
         [(running_mean, "running_mean"), (running_var, "running_var"), (weight, "weight"), (bias, "bias")];
+    ensure!(
+        all.iter().all(|(t, _)| t.is_none_or(|t| t.dim() <= 1)),
+        Runtime,
+        "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor"
+    );
     if input.numel() > 0 {
         both_or_none(running_mean, running_var)?;
     }
