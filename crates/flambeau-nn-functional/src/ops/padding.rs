@@ -129,7 +129,7 @@ fn padded_sizes(sizes: &[i64], pad: &[i64], mode: i64) -> Result<(SizeVec, Vec<(
                     fmt_sizes(sizes)
                 ),
                 REPLICATE => {}
-                2 => {
+                CIRCULAR => {
                     ensure!(
                         before <= n && after <= n,
                         Runtime,
@@ -157,7 +157,9 @@ fn padded_sizes(sizes: &[i64], pad: &[i64], mode: i64) -> Result<(SizeVec, Vec<(
     }
     let n = pad.len() / 2;
     let first = sizes.len() - n;
-    let fits = out[first..].iter().zip(&all[first..]).all(|(g, p)| *g >= 1 || *p == (0, 0));
+    // wrapping may leave nothing
+    let fits =
+        mode == CIRCULAR || out[first..].iter().zip(&all[first..]).all(|(g, p)| *g >= 1 || *p == (0, 0));
     let named = |v: &[i64], joint: &str| {
         let axes = ["D", "H", "W"].iter().skip(3usize.saturating_sub(n)).zip(v);
         axes.map(|(a, v)| format!("{a}: {v}")).collect::<Vec<_>>().join(joint)
@@ -257,7 +259,7 @@ pub fn pad(input: &Tensor, pad: &[i64], mode: &str, value: Option<f64>) -> Resul
     let code = match mode {
         "reflect" => REFLECT,
         "replicate" => REPLICATE,
-        "circular" => 2,
+        "circular" => CIRCULAR,
         _ => bail!(Unsupported, "Unrecognised padding mode {mode}"),
     };
     let n = pad.len() / 2;
@@ -285,13 +287,23 @@ pub fn pad(input: &Tensor, pad: &[i64], mode: &str, value: Option<f64>) -> Resul
             return Err(Error::not_implemented_for(&format!("{name}_pad{n}d"), input.dtype()));
         }
     }
-    // PyTorch's operators for these two have no rule
-    if code == CIRCULAR || (code == REFLECT && n == 3) {
+    if code == CIRCULAR {
+        return pad_circular(input, pad);
+    }
+    // PyTorch's operator has no rule
+    if code == REFLECT && n == 3 {
         return without(DeviceType::Cpu, || super::pad_gather(input, pad, code));
     }
     super::pad_gather(input, pad, code)
 }
 /// `pad_circular`
 pub fn pad_circular(input: &Tensor, padding: &[i64]) -> Result<Tensor> {
+    let (_, all) = padded_sizes(input.sizes(), padding, CIRCULAR)?;
+    let nothing = |(n, p): (&i64, &(i64, i64))| *p != (0, 0) && n + p.0.min(0) + p.1.min(0) <= 0;
+    if input.sizes().iter().zip(&all).any(nothing) {
+        // what to go round was cut away: PyTorch leaves memory there that nobody wrote, here it is zeros
+        return super::constant_pad_nd(input, padding, Scalar::Int(0));
+    }
+    // PyTorch's operator has no rule
     without(DeviceType::Cpu, || super::pad_gather(input, padding, CIRCULAR))
 }

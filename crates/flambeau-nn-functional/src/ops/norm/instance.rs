@@ -62,8 +62,13 @@ pub fn instance_norm_torch(
     let own = |t: Option<&Tensor>| -> Result<Option<Tensor>> {
         repeat(t)?.map(|t| core_ops::clone(&t.alias_detached(), None)).transpose()
     };
-    let (rm, rv) = (own(running_mean)?, own(running_var)?);
     let (w, b) = (repeat(weight)?, repeat(bias)?);
+    if input.numel() == 0 {
+        // nothing moves the statistics
+        let y = super::local_response::unnormalised(&x, w.as_ref(), b.as_ref())?;
+        return core_ops::reshape(&y, input.sizes());
+    }
+    let (rm, rv) = (own(running_mean)?, own(running_var)?);
     let y = crate::ops::native_batch_norm(
         &x,
         w.as_ref(),
