@@ -196,7 +196,11 @@ impl Constraint {
     pub fn try_check(&self, value: &Tensor) -> Result<Tensor> {
         let x = e(value);
         let whole = || x.map(|t| ops::remainder(t, &s::number(1i64)?)).eq(0.0);
-        let from = |bound: &Param| e(&bound.operand()?).map(|b| ops::le(b, value)).0.map(|t| e(&t));
+        // `number <= value` is Python's `value >= number`, whose operator errors name
+        let from = |bound: &Param| -> Result<Expr> {
+            let b = bound.operand()?;
+            Ok(if bound.is_number() { x.ge(e(&b)) } else { ops::le(&b, value).into() })
+        };
         let up_to = |bound: &Param| bound.operand().map(|b| x.le(e(&b)));
         let within = |mask: Expr| {
             mask.map(|m| {
@@ -241,6 +245,7 @@ impl Constraint {
             C::IntegerLessThan(high) => whole() & up_to(high)?,
             C::IntegerGreaterThan(low) => whole() & x.ge(e(&low.operand()?)),
             C::Real => x.eq(&x),
+            C::GreaterThan(low) if low.is_number() => x.gt(e(&low.operand()?)),
             C::GreaterThan(low) => e(&ops::lt(&low.operand()?, value)?),
             C::GreaterThanEq(low) => from(low)?,
             C::LessThan(high) => x.lt(e(&high.operand()?)),
