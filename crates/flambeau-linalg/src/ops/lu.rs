@@ -33,8 +33,8 @@ pub fn linalg_lu_factor_ex_shape(x: &args::LinalgLuFactorEx) -> Result<[OutMeta;
     matrix("torch.lu_factor", a)?;
     let (m, n) = sides(a);
     if a.device() == Device::Cpu {
-        with_pivots(x.pivot)?;
         computes("lu_cpu", a)?;
+        with_pivots(x.pivot)?;
     }
     let b = batch(a);
     Ok([
