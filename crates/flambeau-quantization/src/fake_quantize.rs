@@ -178,6 +178,10 @@ impl FakeQuantize {
     }
     /// Moving averages and parameters as PyTorch's fused operator finds them: another rule than that of its observers.
     fn observe_fused(&self, x: &Tensor) -> Result<()> {
+        if x.is_complex() {
+            // refuses by name
+            ops::aminmax(x, None, false)?;
+        }
         ensure!(
             x.dtype() == DType::F32,
             Runtime,
