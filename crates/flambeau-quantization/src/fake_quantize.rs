@@ -178,6 +178,16 @@ impl FakeQuantize {
     }
     /// Moving averages and parameters as PyTorch's fused operator finds them: another rule than that of its observers.
     fn observe_fused(&self, x: &Tensor) -> Result<()> {
+        if x.is_complex() {
+            // refuses by name
+            ops::aminmax(x, None, false)?;
+        }
+        ensure!(
+            x.dtype() == DType::F32,
+            Runtime,
+            "expected scalar type Float but found {}",
+            x.dtype().scalar_type_name()
+        );
         self.observer.try_observe(x)?;
         let (Some(min), Some(max)) = (self.observer.min_val(), self.observer.max_val()) else {
             return Ok(());

@@ -168,9 +168,17 @@ pub(crate) fn quantized_by_channel(
     let Quantizer::PerChannel { scales, zero_points, .. } = &*q else {
         return Err(Error::runtime("parameters by channel are expected"));
     };
-    float_input(x)?;
-    let (low, high) = range(d)?;
     let floats = zero_points.dtype().is_floating();
+    if floats {
+        float_input(x)?;
+    }
+    let (low, high) = range(d)?;
+    ensure!(
+        x.dtype() == DType::F32,
+        Runtime,
+        "quantize_tensor_per_channel_affine expects a Float Tensor, got {}",
+        x.dtype().scalar_type_name()
+    );
     ensure!(d.per_byte() == 1 || floats, Missing, "{d} with whole zero points");
     if !floats {
         for z in zero_points.try_to_vec::<i64>()? {

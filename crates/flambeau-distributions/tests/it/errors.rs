@@ -79,3 +79,15 @@ fn hostile_shapes_are_errors_and_no_panics() {
     let nan = Tensor::from_slice(&[f64::NAN], [1]);
     assert!(Normal::new(0.0, 1.0).try_log_prob(&nan).is_err());
 }
+
+/// Python turns `number < tensor` round, and errors name the operator that is left.
+#[test]
+fn comparisons_with_numbers_name_pythons_operator() {
+    let z = tensor([1.0, 2.0]).to(flambeau_core::DType::C64);
+    let name = |c: Constraint| c.try_check(&z).unwrap_err().message().split('_').next().unwrap().to_string();
+    assert_eq!(name(constraints::greater_than(0.0)), "\"gt");
+    assert_eq!(name(constraints::greater_than(tensor([0.0]))), "\"lt");
+    assert_eq!(name(constraints::greater_than_eq(0.0)), "\"ge");
+    assert_eq!(name(constraints::interval(tensor([0.0]), 1.0)), "\"le");
+    assert_eq!(name(constraints::interval(0.0, 1.0)), "\"ge");
+}

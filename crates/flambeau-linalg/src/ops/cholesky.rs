@@ -1,6 +1,6 @@
 //! Cholesky decompositions, and solutions with them.
 
-use super::util::{common_batch, done, expanded, eye, lies_by_rows, mh, mt};
+use super::util::{common_batch, computes, done, expanded, eye, lies_by_rows, mh, mt};
 use crate::generated::args;
 use crate::ops;
 use flambeau_core::backend::matrices::{
@@ -16,13 +16,16 @@ pub fn linalg_cholesky_ex_shape(x: &args::LinalgCholeskyEx) -> Result<[OutMeta; 
     let a = x.self_;
     square("linalg.cholesky", a, "A")?;
     numbers("linalg.cholesky", a.dtype(), true)?;
-    computed("cholesky_cpu", a.dtype())?;
+    computes("cholesky_cpu", a)?;
     let (m, n) = sides(a);
     Ok([by_columns(a, batch(a), m, n, a.dtype()), plain(a, batch(a), &[], DType::I32)])
 }
 /// `linalg_cholesky_ex`
 pub fn linalg_cholesky_ex_cpu(x: &args::LinalgCholeskyEx, [l, info]: [&Tensor; 2]) -> Result<()> {
     let (a, n) = (x.self_, sides(x.self_).0 as usize);
+    if a.numel() == 0 {
+        return core::zero_(info);
+    }
     if !x.upper && side_by_side(a, n, [l, info])? {
         return if x.check_errors { positive("linalg.cholesky_ex", info) } else { Ok(()) };
     }

@@ -1,9 +1,9 @@
 //! Eigenvalues and eigenvectors.
 
-use super::util::{done, mh, mt, number};
+use super::util::{computes, done, mh, mt, number};
 use crate::generated::args;
 use flambeau_core::backend::matrices::{
-    batch, by_columns, check_info, columns, computed, numbers, plain, sides, square, write,
+    batch, by_columns, check_info, columns, numbers, plain, sides, square, write,
 };
 use flambeau_core::backend::out::OutMeta;
 use flambeau_core::internal::{Access, RawTensor as _};
@@ -20,10 +20,13 @@ fn half(uplo: &str) -> Result<bool> {
 fn hermitian(a: &Tensor, uplo: &str) -> Result<()> {
     square("linalg.eigh", a, "A")?;
     half(uplo)?;
-    computed("linalg_eigh_cpu", a.dtype())
+    computes("linalg_eigh_cpu", a)
 }
 /// Eigenvalues into `values`, vectors into `work`, which is filled here and lies by columns.
 fn eigh_into(a: &Tensor, uplo: &str, values: &Tensor, work: &Tensor, vectors: bool) -> Result<()> {
+    if a.numel() == 0 {
+        return Ok(());
+    }
     write(work, &if half(uplo)? { mh(a)? } else { a.clone() })?;
     let info = Tensor::empty_raw(batch(a), DType::I32, Device::Cpu)?;
     {

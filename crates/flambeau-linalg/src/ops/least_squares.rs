@@ -1,11 +1,11 @@
 //! Least squares, and decompositions of symmetric matrices that may be indefinite.
 
 use super::lu::all_zero;
-use super::util::{cast, common_batch, count, done, expanded, is_vector, mh, number, zeros};
+use super::util::{cast, common_batch, computes, count, done, expanded, is_vector, mh, number, zeros};
 use crate::generated::args;
 use crate::ops;
 use flambeau_core::backend::matrices::{
-    batch, by_columns, check_info, columns, computed, numbers, plain, rows, sides, sized, square, write,
+    batch, by_columns, check_info, columns, numbers, plain, rows, sides, sized, square, write,
 };
 use flambeau_core::backend::out::OutMeta;
 use flambeau_core::internal::Access;
@@ -127,13 +127,16 @@ pub fn linalg_ldl_factor_ex_shape(x: &args::LinalgLdlFactorEx) -> Result<[OutMet
     let a = x.self_;
     square("torch.linalg.ldl_factor_ex", a, "A")?;
     numbers("torch.linalg.ldl_factor_ex", a.dtype(), true)?;
-    computed("ldl_factor_kernel_cpu", a.dtype())?;
+    computes("ldl_factor_kernel_cpu", a)?;
     let n = sides(a).0;
     let b = batch(a);
     Ok([by_columns(a, b, n, n, a.dtype()), plain(a, b, &[n], DType::I32), plain(a, b, &[], DType::I32)])
 }
 /// `linalg_ldl_factor_ex`
 pub fn linalg_ldl_factor_ex_cpu(x: &args::LinalgLdlFactorEx, [ld, pivots, info]: [&Tensor; 3]) -> Result<()> {
+    if x.self_.numel() == 0 {
+        return core::zero_(info);
+    }
     // the other half becomes zeros, as PyTorch's
     write(ld, &core::tril(x.self_, 0)?)?;
     {
@@ -173,7 +176,7 @@ pub fn linalg_ldl_solve_shape(x: &args::LinalgLdlSolve) -> Result<OutMeta> {
         "{name}: Expected LD.shape[:-1] and pivots.shape to be the same, but got pivots with shape {} instead",
         fmt_sizes(x.pivots.sizes())
     );
-    computed("ldl_solve_kernel_cpu", ld.dtype())?;
+    computes("ldl_solve_kernel_cpu", ld)?;
     let (p, q) = sides(b);
     Ok(by_columns(b, &common_batch(ld, b)?, p, q, b.dtype()))
 }

@@ -1,11 +1,11 @@
 //! LU decompositions, and solutions with them.
 
-use super::util::{common_batch, count, done, expanded, fits, mt, number, zeros};
+use super::util::{common_batch, computes, count, done, expanded, fits, mt, number, zeros};
 use crate::generated::args;
 use crate::ops;
 use flambeau_core::api::ergonomic::expect;
 use flambeau_core::backend::matrices::{
-    batch, by_columns, check_info, columns, computed, numbers, plain, rows, sides, sized, square, write,
+    batch, by_columns, check_info, columns, numbers, plain, rows, sides, sized, square, write,
 };
 use flambeau_core::backend::out::OutMeta;
 use flambeau_core::internal::{Access, RawTensor as _};
@@ -33,8 +33,8 @@ pub fn linalg_lu_factor_ex_shape(x: &args::LinalgLuFactorEx) -> Result<[OutMeta;
     matrix("torch.lu_factor", a)?;
     let (m, n) = sides(a);
     if a.device() == Device::Cpu {
+        computes("lu_cpu", a)?;
         with_pivots(x.pivot)?;
-        computed("lu_cpu", a.dtype())?;
     }
     let b = batch(a);
     Ok([
@@ -45,6 +45,9 @@ pub fn linalg_lu_factor_ex_shape(x: &args::LinalgLuFactorEx) -> Result<[OutMeta;
 }
 /// `linalg_lu_factor_ex`
 pub fn linalg_lu_factor_ex_cpu(x: &args::LinalgLuFactorEx, [lu, pivots, info]: [&Tensor; 3]) -> Result<()> {
+    if x.a.numel() == 0 {
+        return core::zero_(info);
+    }
     let (m, n) = sides(x.a);
     write(lu, x.a)?;
     factor(lu, (m as usize, n as usize), pivots, info)?;
@@ -216,7 +219,7 @@ pub fn linalg_lu_solve_shape(x: &args::LinalgLuSolve) -> Result<OutMeta> {
         "linalg.lu_solve: Expected LU.shape[:-1] and pivots.shape to be the same, but got pivots with shape {} instead",
         fmt_sizes(x.pivots.sizes())
     );
-    computed("linalg.lu_solve_cpu", lu.dtype())?;
+    computes("linalg.lu_solve_cpu", lu)?;
     let (p, q) = sides(b);
     Ok(by_columns(b, &common_batch(lu, b)?, p, q, b.dtype()))
 }

@@ -1,7 +1,7 @@
 //! Solutions of linear equations, determinants, inverses of tensors.
 
 use super::lu::{factor, solve_into};
-use super::util::{common_batch, count, done, expanded, fits, is_vector, lies_by_rows, mt};
+use super::util::{common_batch, computes, count, done, expanded, fits, is_vector, lies_by_rows, mt};
 use crate::generated::args;
 use crate::ops;
 use flambeau_core::backend::matrices::{
@@ -9,7 +9,7 @@ use flambeau_core::backend::matrices::{
 };
 use flambeau_core::backend::out::OutMeta;
 use flambeau_core::internal::Access;
-use flambeau_core::{DType, Error, Result, Tensor, ensure, ops as core};
+use flambeau_core::{DType, Error, Result, Scalar, Tensor, ensure, ops as core};
 use flambeau_cpu::engine::room::filled;
 use flambeau_cpu_linalg::erased::{self, Turned};
 
@@ -33,7 +33,7 @@ pub fn linalg_solve_with_factors_shape(x: &args::LinalgSolveWithFactors) -> Resu
         "linalg.solve: Vector broadcasting of the left hand side is not supported for left=False. In this case linalg.solve \
          is equivalent to B / A.squeeze(-1)"
     );
-    computed("lu_cpu", a.dtype())?;
+    computes("lu_cpu", a)?;
     let all = common_batch(a, b)?;
     let (p, q) = sides(b);
     let result = if vector { plain(b, &all, &[p], b.dtype()) } else { by_columns(b, &all, p, q, b.dtype()) };
@@ -50,6 +50,9 @@ pub fn linalg_solve_with_factors_cpu(
     x: &args::LinalgSolveWithFactors,
     [result, lu, pivots, info]: [&Tensor; 4],
 ) -> Result<()> {
+    if x.a.numel() == 0 {
+        return core::zero_(info);
+    }
     let n = sides(x.a).0;
     if x.left && side_by_side(x, [result, lu, pivots, info])? {
         return if x.check_errors { solvable("torch.linalg.solve_ex", info) } else { Ok(()) };
@@ -192,11 +195,14 @@ pub fn triangular_solve(
 pub fn linalg_det_shape(x: &args::LinalgDet) -> Result<OutMeta> {
     square("linalg.det", x.a, "A")?;
     numbers("linalg.det", x.a.dtype(), true)?;
-    computed("lu_cpu", x.a.dtype())?;
+    computes("lu_cpu", x.a)?;
     Ok(plain(x.a, batch(x.a), &[], x.a.dtype()))
 }
 /// `linalg_det`
 pub fn linalg_det_cpu(x: &args::LinalgDet, out: &Tensor) -> Result<()> {
+    if x.a.numel() == 0 {
+        return core::fill_(out, Scalar::Int(1));
+    }
     let lu = columns(x.a)?;
     let n = sides(x.a).0 as usize;
     let many = out.numel() as usize;

@@ -1,10 +1,10 @@
 //! Singular values and vectors, and what follows from them.
 
-use super::util::{cast, mh, number, zeros};
+use super::util::{cast, computes, mh, number, zeros};
 use crate::generated::args;
 use crate::ops;
 use flambeau_core::backend::matrices::{
-    at_least_a_matrix, batch, by_columns, computed, numbers, plain, sides, sized, square, write,
+    at_least_a_matrix, batch, by_columns, numbers, plain, sides, sized, square, write,
 };
 use flambeau_core::backend::out::OutMeta;
 use flambeau_core::ops::linalg::svd_into;
@@ -21,7 +21,7 @@ fn checks(a: &Tensor, driver: Option<&str>) -> Result<()> {
         Runtime,
         "torch.linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend."
     );
-    computed("linalg_svd_cpu", a.dtype())
+    computes("linalg_svd_cpu", a)
 }
 /// `linalg_svd`
 pub fn linalg_svd_shape(x: &args::LinalgSvd) -> Result<[OutMeta; 3]> {
@@ -32,8 +32,16 @@ pub fn linalg_svd_shape(x: &args::LinalgSvd) -> Result<[OutMeta; 3]> {
     let (left, right) = if x.full_matrices { (m, n) } else { (k, k) };
     Ok([by_columns(a, b, m, left, d), plain(a, b, &[k], d.to_real()), by_columns(a, b, right, n, d)])
 }
+/// The vectors of nothing are the axes.
+fn unit(t: &Tensor) -> Result<()> {
+    core::zero_(t)?;
+    core::fill_(&core::diagonal(t, 0, -2, -1)?, Scalar::Int(1))
+}
 /// `linalg_svd`
 pub fn linalg_svd_cpu(x: &args::LinalgSvd, [u, s, vh]: [&Tensor; 3]) -> Result<()> {
+    if x.a.numel() == 0 {
+        return [u, vh].into_iter().try_for_each(unit);
+    }
     svd_into(x.a, Some((u, vh)), s, if x.full_matrices { Vectors::Full } else { Vectors::Reduced })
 }
 /// `linalg_svdvals`
@@ -44,7 +52,7 @@ pub fn linalg_svdvals_shape(x: &args::LinalgSvdvals) -> Result<OutMeta> {
 }
 /// `linalg_svdvals`
 pub fn linalg_svdvals_cpu(x: &args::LinalgSvdvals, out: &Tensor) -> Result<()> {
-    svd_into(x.a, None, out, Vectors::None)
+    if x.a.numel() == 0 { Ok(()) } else { svd_into(x.a, None, out, Vectors::None) }
 }
 /// `svd`
 pub fn svd(self_: &Tensor, some: bool, compute_uv: bool) -> Result<(Tensor, Tensor, Tensor)> {
@@ -75,11 +83,14 @@ pub fn linalg_polar_shape(x: &args::LinalgPolar) -> Result<[OutMeta; 2]> {
         Runtime,
         "linalg.polar: input must have at least as many rows as columns, but got {m} by {n} matrices"
     );
-    computed("linalg_svd_cpu", a.dtype())?;
+    computes("linalg_svd_cpu", a)?;
     Ok([plain(a, batch(a), &[m, n], a.dtype()), plain(a, batch(a), &[n, n], a.dtype())])
 }
 /// `linalg_polar`
 pub fn linalg_polar_cpu(x: &args::LinalgPolar, [u, h]: [&Tensor; 2]) -> Result<()> {
+    if x.a.numel() == 0 {
+        return Ok(());
+    }
     let (p, s, vh) = core::linalg_svd_reduced(x.a)?;
     write(u, &core::matmul(&p, &vh)?)?;
     write(h, &core::matmul(&core::mul(&mh(&vh)?, &core::unsqueeze(&s, -2)?)?, &vh)?)

@@ -1,7 +1,7 @@
 //! What several families share.
 
 use flambeau_core::api::ergonomic::wrapped_number;
-use flambeau_core::backend::matrices::sized;
+use flambeau_core::backend::matrices::{computed, sized};
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::{self, SizeVec};
 use flambeau_core::{DType, Error, Result, Scalar, Tensor, ensure, ops as core};
@@ -9,6 +9,10 @@ use flambeau_core::{DType, Error, Result, Scalar, Tensor, ensure, ops as core};
 /// A number as a tensor that type promotion treats as a Python number.
 pub fn number(s: impl Into<Scalar>) -> Result<Tensor> {
     wrapped_number(s.into())
+}
+/// Refuses dtypes that the kernel does not take. PyTorch asks it for matrices with elements alone.
+pub fn computes(kernel: &str, a: &Tensor) -> Result<()> {
+    if a.numel() == 0 { Ok(()) } else { computed(kernel, a.dtype()) }
 }
 /// Transposed in the last two dimensions.
 pub fn mt(a: &Tensor) -> Result<Tensor> {

@@ -171,3 +171,38 @@ fn of_low_rank() {
         assert!(core::allclose(&mm(&h, &x), &scaled(&x, &e), 1e-5, 1e-5, false).unwrap());
     }
 }
+
+/// Matrices without elements are decomposed whatever their dtype is: no kernel is asked.
+#[test]
+fn nothing_of_any_dtype() {
+    for d in [DType::F16, DType::BF16, DType::I64] {
+        for shape in [[0, 0, 0], [2, 0, 0], [0, 3, 3]] {
+            let a = torch::zeros(shape).to(d);
+            let (l, v) = ops::linalg_eigh(&a, "L").unwrap();
+            assert_eq!((l.sizes(), v.dtype()), (&shape[..2], d));
+            assert_eq!(ops::linalg_eigvalsh(&a, "L").unwrap().dtype(), d);
+            let (lu, _, info) = ops::linalg_lu_factor_ex(&a, true, true).unwrap();
+            assert_eq!((lu.sizes(), info.sizes()), (&shape[..], &shape[..1]));
+            assert!(info.to_vec::<i32>().iter().all(|i| *i == 0));
+            assert_eq!(ops::linalg_lu(&a, true).unwrap().0.sizes(), shape);
+            if d == DType::I64 {
+                continue;
+            }
+            let (l, info) = ops::linalg_cholesky_ex(&a, false, true).unwrap();
+            assert_eq!((l.sizes(), info.sizes()), (&shape[..], &shape[..1]));
+            assert_eq!(ops::linalg_ldl_factor(&a, false).unwrap().0.sizes(), shape);
+            assert_eq!(ops::linalg_svdvals(&a, None).unwrap().sizes(), &shape[..2]);
+            assert_eq!(ops::linalg_solve(&a, &a, true).unwrap().sizes(), shape);
+            let det = ops::linalg_det(&a).unwrap();
+            assert_eq!((det.sizes(), det.dtype()), (&shape[..1], d));
+            assert!(det.to(DType::F32).to_vec::<f32>().iter().all(|v| *v == 1.0));
+        }
+        if d != DType::I64 {
+            let (u, s, vh) = ops::linalg_svd(&torch::zeros([3, 0]).to(d), true, None).unwrap();
+            assert_eq!((s.sizes(), vh.sizes()), (&[0i64][..], &[0i64, 0][..]));
+            assert_eq!(u.to(DType::F32).to_vec::<f32>(), torch::eye(3).to_vec::<f32>());
+        }
+        let (p, l, _) = ops::linalg_lu(&torch::zeros([3, 0]).to(d), true).unwrap();
+        assert_eq!((p.sizes(), l.sizes()), (&[3i64, 3][..], &[3i64, 0][..]));
+    }
+}

@@ -167,11 +167,11 @@ pub fn feature_alpha_dropout_train(input: &Tensor, p: f64, train: bool) -> Resul
 /// `native_dropout`
 pub fn native_dropout(input: &Tensor, p: f64, train: Option<bool>) -> Result<(Tensor, Tensor)> {
     let x = input.alias_detached();
-    let bools = core_ops::empty_like(&x, Some(DType::Bool), None, None, None, None)?;
     if x.numel() == 0 {
         // of nothing PyTorch's mask has the input's type
         return Ok((core_ops::clone(&x, None)?, core_ops::empty_like(&x, None, None, None, None, None)?));
     }
+    let bools = core_ops::empty_like(&x, Some(DType::Bool), None, None, None, None)?;
     if train == Some(false) {
         core_ops::fill_(&bools, Scalar::Bool(true))?;
         return Ok((core_ops::clone(&x, None)?, bools));

@@ -310,13 +310,23 @@ pub fn pad(input: &Tensor, pad: &[i64], mode: &str, value: Option<f64>) -> Resul
             return Err(Error::not_implemented_for(&format!("{name}_pad{n}d"), input.dtype()));
         }
     }
-    // PyTorch's operators for these two have no rule
-    if code == CIRCULAR || (code == REFLECT && n == 3) {
+    if code == CIRCULAR {
+        return pad_circular(input, pad);
+    }
+    // PyTorch's operator has no rule
+    if code == REFLECT && n == 3 {
         return without(DeviceType::Cpu, || super::pad_gather(input, pad, code));
     }
     super::pad_gather(input, pad, code)
 }
 /// `pad_circular`
 pub fn pad_circular(input: &Tensor, padding: &[i64]) -> Result<Tensor> {
+    let (_, all) = padded_sizes(input.sizes(), padding, CIRCULAR)?;
+    let nothing = |(n, p): (&i64, &(i64, i64))| *p != (0, 0) && n + p.0.min(0) + p.1.min(0) <= 0;
+    if input.sizes().iter().zip(&all).any(nothing) {
+        // what to go round was cut away: PyTorch leaves memory there that nobody wrote, here it is zeros
+        return super::constant_pad_nd(input, padding, Scalar::Int(0));
+    }
+    // PyTorch's operator has no rule
     without(DeviceType::Cpu, || super::pad_gather(input, padding, CIRCULAR))
 }

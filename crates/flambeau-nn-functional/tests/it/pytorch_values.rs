@@ -147,3 +147,66 @@ fn cosine_similarity_of_integers_and_floats() {
     assert!((got - 4.0 / (3.0 * 5f64.sqrt())).abs() < 1e-6, "{got}");
     assert!(ops::cosine_similarity(&x, &x, 1, 1e-8).is_err());
 }
+
+/// What PyTorch makes of nothing: masks, means, normalised values, gradients of parameters.
+#[test]
+fn nothing_at_all() {
+    let nothing = |sizes: &[i64]| {
+        let x = floats(&[], sizes);
+        x.requires_grad_(true);
+        x
+    };
+    let zeros_of = |y: &Tensor, x: &Tensor| {
+        let loss = flambeau_core::ops::sum(y, None, false, None).unwrap();
+        let o = flambeau_autograd::GradOptions::new();
+        flambeau_autograd::grad(&[loss], std::slice::from_ref(x), o).unwrap()[0].clone().unwrap()
+    };
+    for train in [Some(true), Some(false), None] {
+        assert_eq!(ops::native_dropout(&floats(&[], &[0, 2]), 0.3, train).unwrap().1.dtype(), DType::F64);
+    }
+    let ones = |n: i64| {
+        let t = floats(&vec![1.0; n as usize], &[n]);
+        t.requires_grad_(true);
+        t
+    };
+    let (weight, mean, var) = (ones(3), floats(&[0.0; 3], &[3]), floats(&[1.0; 3], &[3]));
+    let x = nothing(&[2, 3, 0]);
+    let y = ops::instance_norm(&x, Some(&mean), Some(&var), Some(&weight), None, true, 0.1, 1e-5).unwrap();
+    assert_eq!(y.sizes(), [2, 3, 0]);
+    same(&zeros_of(&y, &weight), &[0.0; 3]);
+    let y = ops::batch_norm_torch(&x, Some(&weight), None, Some(&mean), Some(&var), true, 0.1, 1e-5, true);
+    same(&zeros_of(&y.unwrap(), &weight), &[0.0; 3]);
+    (same(&mean, &[0.0; 3]), same(&var, &[1.0; 3]));
+    ops::instance_norm(&nothing(&[0, 3, 4]), Some(&mean), Some(&var), None, None, true, 0.1, 1e-5).unwrap();
+    same(&mean, &[f64::NAN; 3]);
+    for (y, sizes) in [
+        (ops::adaptive_avg_pool1d(&nothing(&[1, 3, 0]), &[1]), vec![1, 3, 1]),
+        (ops::adaptive_avg_pool2d(&nothing(&[3, 0, 4]), &[1]), vec![3, 1, 1]),
+        (ops::adaptive_avg_pool3d(&nothing(&[1, 3, 0, 4, 2]), &[1]), vec![1, 3, 1, 1, 1]),
+    ] {
+        let y = y.unwrap();
+        assert_eq!(y.sizes(), sizes);
+        same(&y, &[f64::NAN; 3]);
+    }
+}
+
+#[test]
+fn one_adaptive_window_is_a_mean() {
+    let x = floats(&[1.0, 2.0, 3.0, 6.0], &[2, 2]);
+    same(&ops::adaptive_avg_pool2d(&x, &[1]).unwrap(), &[3.0]);
+    let c = ops::adaptive_avg_pool1d(&x.to(DType::C64), &[1]).unwrap();
+    assert_eq!((c.dtype(), c.sizes()), (DType::C64, &[2, 1][..]));
+}
+
+#[test]
+fn wrapping_round_what_was_cut() {
+    let x = floats(&[0.0, 1.0, 2.0, 3.0, 4.0, 5.0], &[1, 6]);
+    let wrapped = |x: &Tensor, pad: &[i64]| ops::pad(x, pad, "circular", None).unwrap();
+    same(&wrapped(&x, &[-1, 3]), &[1.0, 2.0, 3.0, 4.0, 5.0, 1.0, 2.0, 3.0]);
+    same(&wrapped(&x, &[2, -3]), &[1.0, 2.0, 0.0, 1.0, 2.0]);
+    // nothing is left, and nothing is left of what is to be repeated
+    let x = floats(&[1.0; 12], &[1, 3, 4]);
+    assert_eq!(wrapped(&x, &[-2, -2, 1, 1]).sizes(), [1, 5, 0]);
+    assert_eq!(wrapped(&x, &[0, 0, 0, -3]).sizes(), [1, 0, 4]);
+    assert_eq!(wrapped(&x, &[3, 3, -3, 1]).sizes(), [1, 1, 10]);
+}

@@ -9,7 +9,7 @@ use crate::module::deepcopy::{self, Copied, Memo};
 use crate::module::traversal::Own;
 use crate::module::{Module, Visitor, VisitorMut};
 use crate::parameter::Parameter;
-use flambeau_core::tensor::geometry::fmt_sizes;
+use flambeau_core::tensor::geometry::{checked_numel, fmt_sizes};
 use flambeau_core::{Result, Scalar, Tensor, ensure, ops};
 use flambeau_macros::class;
 use std::borrow::Cow;
@@ -249,6 +249,8 @@ macro_rules! lazy_conv {
             |o| {
                 let options = $full_options::new(0, o.out_channels, o.kernel_size).$with(&o).with_factory(&o);
                 $full::checked(&options, (0, 0), stringify!($lazy))?;
+                // PyTorch makes a weight without channels first
+                checked_numel(&[&[0, 0], &options.kernel_size.0[..]].concat())?;
                 let weight = Parameter::uninitialized(true, o.dtype, o.device)?;
                 let bias = Factory::from(&o).open_if(o.bias)?;
                 Ok::<_, flambeau_core::Error>($full { base: Base::new(), options, weight, bias })

@@ -77,6 +77,8 @@ fn lazy_errors() {
     );
     let e = nn::LazyConv1dOptions::new(4, 3).groups(2).build().try_forward(&randn(&[1, 3, 5])).unwrap_err();
     assert_eq!(e.to_string(), "in_channels must be divisible by groups");
+    let e = nn::LazyConv2dOptions::new(4, -3).try_build().unwrap_err();
+    assert_eq!(e.to_string(), "Trying to create tensor with negative dimension -3: [0, 0, -3, -3]");
     let lazy = nn::LazyLinear::new(2);
     lazy.load_state_dict(&nn::Linear::new(3, 2).state_dict()).unwrap();
     let e = lazy.try_forward(&randn(&[1, 4])).unwrap_err();

@@ -59,12 +59,7 @@ fn copy_(to: &Tensor, from: &Tensor, non_blocking: bool) -> Result<()> {
         to.set_quantizer(b)?;
         return ops::copy_(&to.integers()?, &from.integers()?, non_blocking);
     }
-    ensure!(
-        from.dtype() == DType::F32,
-        Runtime,
-        "Quantize only works on Float Tensor, got {}",
-        from.dtype().scalar_type_name()
-    );
+    ensure!(from.dtype() == DType::F32, Runtime, "Quantized copy only works with kFloat as source Tensor");
     let from = ops::expand(&from.alias_detached(), to.sizes(), false)?;
     match &*a {
         Quantizer::PerTensor { scale, zero_point } => {

@@ -3,6 +3,7 @@
 use super::linear::{Linear, LinearKind, itself, quantized_weight};
 use crate::qconfig::QConfig;
 use flambeau_core::internal::RawTensor as _;
+use flambeau_core::tensor::geometry::{fmt_sizes, wrap_dim};
 use flambeau_core::{DType, Error, Result, Scalar, Tensor, ensure, ops};
 use flambeau_nn as nn;
 use flambeau_nn::internal::{Copied, Memo, Run};
@@ -230,8 +231,62 @@ impl Recurrent {
     fn zeros(&self, like: &Tensor, sizes: &[i64]) -> Result<Tensor> {
         ops::zeros(sizes, Some(like.dtype()), None, None, None)
     }
+    /// Features of the input; whatever comes, where there is no layer.
+    fn features(&self, got: i64) -> i64 {
+        self.weights.first().map_or(got, |(ih, _)| ih.weight().sizes()[1])
+    }
+    /// PyTorch's checks of a cell's input and states.
+    fn check_cell(&self, x: &Tensor, states: [Option<&Tensor>; 2]) -> Result<()> {
+        let size = |t: &Tensor, d: i64| -> Result<i64> { Ok(t.sizes()[wrap_dim(d, t.dim())?]) };
+        let got = size(x, 1)?;
+        let want = self.features(got);
+        ensure!(got == want, Runtime, "input has inconsistent input_size: got {got}, expected {want}");
+        for (i, s) in states.iter().enumerate() {
+            let Some(s) = s else { continue };
+            let label = if self.step == Step::Lstm { format!("hidden[{i}]") } else { "hidden".into() };
+            let (batch, own) = (size(x, 0)?, size(s, 0)?);
+            ensure!(batch == own, Runtime, "Input batch size {batch} doesn't match {label} batch size {own}");
+            let got = size(s, 1)?;
+            ensure!(
+                got == self.hidden,
+                Runtime,
+                "{label} has inconsistent hidden_size: got {got}, expected {}",
+                self.hidden
+            );
+        }
+        Ok(())
+    }
+    /// PyTorch's checks of a layer's input and states.
+    fn check_sequence(&self, x: &Tensor, states: [Option<&Tensor>; 2]) -> Result<()> {
+        ensure!(matches!(x.dim(), 2 | 3), Runtime, "input must have 3 dimensions, got {}", x.dim());
+        let got = x.sizes()[x.dim() - 1];
+        let want = self.features(got);
+        ensure!(
+            got == want,
+            Runtime,
+            "input.size(-1) must be equal to input_size. Expected {want}, got {got}"
+        );
+        let batch = (x.dim() == 3).then(|| x.sizes()[if self.batch_first { 0 } else { 1 }]);
+        let layers = self.weights.len() as i64;
+        let want: Vec<i64> = std::iter::once(layers).chain(batch).chain([self.hidden]).collect();
+        for (i, s) in states.iter().enumerate() {
+            let Some(s) = s else { continue };
+            let label = if self.step == Step::Lstm { format!("hidden[{i}]") } else { "hidden".into() };
+            let list = want.iter().map(i64::to_string).collect::<Vec<_>>().join(", ");
+            ensure!(
+                s.sizes() == want,
+                Runtime,
+                "Expected {label} size ({list}), got {}",
+                fmt_sizes(s.sizes())
+            );
+        }
+        let steps = x.sizes()[if self.batch_first && x.dim() == 3 { 1 } else { 0 }];
+        ensure!(steps > 0, Runtime, "Expected sequence length to be larger than 0 in RNN");
+        Ok(())
+    }
     /// A cell's step.
     fn cell(&self, x: &Tensor, h: Option<&Tensor>, c: Option<&Tensor>) -> Result<Vec<Tensor>> {
+        self.check_cell(x, [h, c])?;
         let mut sizes = x.sizes().to_vec();
         if let Some(last) = sizes.last_mut() {
             *last = self.hidden;
@@ -243,7 +298,7 @@ impl Recurrent {
     }
     /// All steps of all layers: results, states, and cell states.
     fn sequence(&self, x: &Tensor, h: Option<&Tensor>, c: Option<&Tensor>) -> Result<Vec<Tensor>> {
-        ensure!(matches!(x.dim(), 2 | 3), Runtime, "input must have 3 dimensions, got {}", x.dim());
+        self.check_sequence(x, [h, c])?;
         let single = x.dim() == 2;
         let mut x = if single { ops::unsqueeze(x, if self.batch_first { 0 } else { 1 })? } else { x.clone() };
         if self.batch_first {

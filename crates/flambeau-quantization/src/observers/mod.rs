@@ -127,6 +127,9 @@ impl Observer {
                 Statistics::Range { min, max } => (min, max),
                 Statistics::Histogram { bins, min, max } => {
                     let (bins, min, max) = histogram::updated(&x, &bins, &min, &max, self.spec.bins)?;
+                    // the buffers are float32, whatever was seen
+                    let [bins, min, max] =
+                        [cast(&bins, DType::F32)?, cast(&min, DType::F32)?, cast(&max, DType::F32)?];
                     self.keep(Statistics::Histogram { bins, min, max });
                     return Ok(());
                 }

@@ -1,7 +1,8 @@
 //! From float models to quantized ones.
 
 use flambeau_core::{DType, Tensor, Value, ops};
-use flambeau_nn::{self as nn, Module as _};
+use flambeau_nn::{self as nn, Forward as _, Module as _};
+use flambeau_quantization::fake_quantize::{FakeQuantizeClass, FakeQuantizeSpec};
 use flambeau_quantization::flow;
 use flambeau_quantization::observers::{ObserverClass, ObserverSpec};
 use flambeau_quantization::qconfig::{default_of, get_default_qconfig, qconfig_of};
@@ -116,6 +117,16 @@ fn observers_find_ranges() {
     o.observe(&Tensor::from_slice(&[2.0f32, 0.5], 2));
     let (scale, zero) = o.calculate_qparams();
     assert!((scale.item::<f32>() - 3.0 / 255.0).abs() < 1e-6 && zero.item::<i64>() == 85);
+    let halves = Tensor::from_slice(&[-1.0f32, 0.5], 2).to(DType::F16);
+    let h = ObserverSpec::new(ObserverClass::Histogram).build();
+    (h.observe(&halves), h.observe(&(&halves * 2.0)));
+    assert_eq!((h.min_val().unwrap().dtype(), h.min_val().unwrap().item::<f32>()), (DType::F32, -2.0));
+    let fused = FakeQuantizeSpec::new(
+        FakeQuantizeClass::FusedMovingAvgObs,
+        ObserverSpec::new(ObserverClass::MovingAverageMinMax),
+    );
+    let e = fused.try_build().unwrap().try_forward(&halves).unwrap_err();
+    assert_eq!(e.message(), "expected scalar type Float but found Half");
     let narrow = ObserverSpec::new(ObserverClass::MinMax).quant_min(5).quant_max(9).try_build();
     assert_eq!(narrow.unwrap_err().message(), "Used-specified quantization range must include 0.");
     assert!(default_of("default_observer").is_some() && qconfig_of("nothing").is_none());

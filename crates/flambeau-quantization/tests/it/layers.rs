@@ -122,6 +122,48 @@ fn cells_of_their_own_draw_what_pytorch_draws() {
     assert_eq!(cell.try_forward(&x, None, None).unwrap()[0].sizes(), [2, 4]);
 }
 #[test]
+fn recurrent_layers_check_as_pytorch_does() {
+    let made = |class, step| {
+        let text = "4, 3".into();
+        let (bias, batch_first, bidirectional) = (true, false, false);
+        let shape = RecurrentShape {
+            class,
+            step,
+            input: 4,
+            hidden: 3,
+            layers: 1,
+            bias,
+            batch_first,
+            bidirectional,
+            text,
+        };
+        Recurrent::new(shape, DType::QI8).unwrap()
+    };
+    let refused = |m: &Recurrent, x: &[i64], h: Option<&[i64]>| {
+        let h = h.map(|h| pattern(h, 1));
+        m.try_forward(&pattern(x, 5), h.as_ref(), None).unwrap_err().message().to_string()
+    };
+    let (lstm, gru) = (made("LSTM", Step::Lstm), made("GRU", Step::Gru));
+    assert_eq!(
+        refused(&lstm, &[5, 2, 6], None),
+        "input.size(-1) must be equal to input_size. Expected 4, got 6"
+    );
+    assert_eq!(refused(&gru, &[0, 2, 4], None), "Expected sequence length to be larger than 0 in RNN");
+    let h = Some(&[1, 3, 3][..]);
+    assert_eq!(refused(&lstm, &[5, 2, 4], h), "Expected hidden[0] size (1, 2, 3), got [1, 3, 3]");
+    assert_eq!(refused(&gru, &[5, 2, 4], h), "Expected hidden size (1, 2, 3), got [1, 3, 3]");
+    let cell = made("GRUCell", Step::Gru);
+    assert_eq!(refused(&cell, &[2, 6], None), "input has inconsistent input_size: got 6, expected 4");
+    assert_eq!(
+        refused(&cell, &[2, 4], Some(&[2, 5])),
+        "hidden has inconsistent hidden_size: got 5, expected 3"
+    );
+    assert_eq!(
+        refused(&cell, &[2, 4], Some(&[3, 3])),
+        "Input batch size 2 doesn't match hidden batch size 3"
+    );
+}
+#[test]
 fn operators_as_modules_say_what_is_not_called() {
     use flambeau_nn::internal::Run as _;
     let m = Functional::of_graphs();

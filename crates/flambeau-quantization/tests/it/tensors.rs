@@ -76,6 +76,21 @@ fn what_has_no_kernel_says_so() {
     let _ = zeros([1]);
 }
 #[test]
+fn only_float32_becomes_integers() {
+    let message = |r: flambeau_core::Result<Tensor>| r.unwrap_err().message().to_string();
+    let (x, s) = (numbers().to(DType::F64), Tensor::from_slice(&[0.5f32, 0.25, 1.0], 3));
+    let zeros = |d| Tensor::from_slice(&[0i64, 1, 2], 3).to(d);
+    let by_channel = |d, q| message(q::quantize_per_channel(&x, &s, &zeros(d), 1, q));
+    assert_eq!(
+        by_channel(DType::I64, DType::QI8),
+        "quantize_tensor_per_channel_affine expects a Float Tensor, got Double"
+    );
+    assert_eq!(by_channel(DType::I64, DType::F16), "ScalarType Half is not supported in new_qtensor.");
+    assert_eq!(by_channel(DType::F32, DType::QI8), "Quantize only works on Float Tensor, got Double");
+    let e = ops::copy_(&by_tensor(), &x, false).unwrap_err();
+    assert_eq!(e.message(), "Quantized copy only works with kFloat as source Tensor");
+}
+#[test]
 fn orders_and_parts() {
     let t = by_tensor();
     let (v, i) = ops::sort(&t, 1, true).unwrap();

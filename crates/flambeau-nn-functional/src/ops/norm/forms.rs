@@ -163,11 +163,7 @@ pub fn batch_norm(
         eps.py_text()
     );
     ensure!(!(eps < 0.0), Value, "batch_norm eps must be non-negative, but got {}", eps.py_text());
-    if input.numel() == 0 {
-        return crate::ops::norm::local_response::unnormalised(input, weight, bias);
-    }
-    check_features(input, [running_mean, running_var, weight, bias], training)?;
-    native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps).map(|r| r.0)
+    batch_norm_torch(input, weight, bias, running_mean, running_var, training, momentum, eps, true)
 }
 /// A tensor without channels has none, which PyTorch says of the first parameter that is given.
 fn check_features(input: &Tensor, given: [Opt<'_>; 4], training: bool) -> Result<()> {
@@ -195,6 +191,9 @@ pub fn batch_norm_torch(
     eps: f64,
     _cudnn_enabled: bool,
 ) -> Result<Tensor> {
+    if input.numel() == 0 {
+        return super::local_response::unnormalised(input, weight, bias);
+    }
     check_features(input, [running_mean, running_var, weight, bias], training)?;
     native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps).map(|r| r.0)
 }

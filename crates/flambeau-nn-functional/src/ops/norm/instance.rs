@@ -67,19 +67,15 @@ pub fn instance_norm_torch(
     let own = |t: Option<&Tensor>| -> Result<Option<Tensor>> {
         repeat(t)?.map(|t| core_ops::clone(&t.alias_detached(), None)).transpose()
     };
-    let (rm, rv) = (own(running_mean)?, own(running_var)?);
     let (w, b) = (repeat(weight)?, repeat(bias)?);
-    let y = crate::ops::native_batch_norm(
-        &x,
-        w.as_ref(),
-        b.as_ref(),
-        rm.as_ref(),
-        rv.as_ref(),
-        use_input_stats,
-        momentum,
-        eps,
-    )?
-    .0;
+    let (rm, rv) = (own(running_mean)?, own(running_var)?);
+    let (w, b, mean, var) = (w.as_ref(), b.as_ref(), rm.as_ref(), rv.as_ref());
+    let y = if input.numel() == 0 {
+        super::local_response::unnormalised(&x, w, b)?
+    } else {
+        crate::ops::native_batch_norm(&x, w, b, mean, var, use_input_stats, momentum, eps)?.0
+    };
+    // of no sample the mean is NaN, as in PyTorch
     if use_input_stats {
         for (given, moved) in [(running_mean, &rm), (running_var, &rv)] {
             if let (Some(given), Some(moved)) = (given, moved) {

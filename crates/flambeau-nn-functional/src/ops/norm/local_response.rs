@@ -102,10 +102,10 @@ fn without_effect(t: Tensor, of: &Tensor) -> Result<Tensor> {
 /// Batch normalisation of nothing, which the parameters' gradients still go through.
 pub(crate) fn unnormalised(input: &Tensor, weight: Option<&Tensor>, bias: Option<&Tensor>) -> Result<Tensor> {
     let mut out = core_ops::clone(input, None)?;
-    if let Some(w) = weight.filter(|w| w.numel() > 0) {
+    if let Some(w) = weight {
         out = core_ops::mul(&out, &core_ops::select(w, 0, 0)?)?;
     }
-    if let Some(b) = bias.filter(|b| b.numel() > 0) {
+    if let Some(b) = bias {
         out = core_ops::add(&out, &core_ops::select(b, 0, 0)?, Scalar::Int(1))?;
     }
     Ok(out)

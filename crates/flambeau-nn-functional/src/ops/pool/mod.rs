@@ -394,6 +394,17 @@ pub fn adaptive_avg_pool_shape(
     sizes.extend_from_slice(output_size);
     Ok(OutMeta::new(sizes, self_.dtype(), self_.device()))
 }
+/// One window is a mean in PyTorch, which takes what windows do not: nothing, complex numbers, any number of dimensions.
+/// `None` for what the windows' kernel takes.
+fn overall_mean(x: &Tensor, output_size: &[i64]) -> Result<Option<Tensor>> {
+    let n = output_size.len();
+    let usual = x.numel() > 0 && !x.dtype().is_complex() && [n + 1, n + 2].contains(&x.dim());
+    if usual || output_size.iter().any(|s| *s != 1) {
+        return Ok(None);
+    }
+    let last: Vec<i64> = (1..=n as i64).map(|d| -d).collect();
+    core_ops::mean(x, Some(&last), true, None).map(Some)
+}
 /// The sizes as PyTorch's message joins them, which for one dimension come from the two-dimensional form.
 fn output_text(v: &[i64]) -> String {
     match v {
@@ -493,7 +504,11 @@ macro_rules! pools {
             if $n == 1 {
                 check_rank_1d(input, stringify!($aavg))?;
             }
-            super::adaptive_avg_pool(input, &adaptive_size(stringify!($aavg), $n, output_size, ": ")?)
+            let size = adaptive_size(stringify!($aavg), $n, output_size, ": ")?;
+            match overall_mean(input, &size)? {
+                Some(mean) => Ok(mean),
+                None => super::adaptive_avg_pool(input, &size),
+            }
         }
         #[doc = concat!("`", stringify!($amax), "`")]
         pub fn $amax(input: &Tensor, output_size: &[i64], return_indices: bool) -> Result<Tensor> {

@@ -2,7 +2,7 @@
 
 use crate::ops::pool::options;
 use flambeau_core::tensor::geometry::{SizeVec, fmt_sizes};
-use flambeau_core::{DType, Error, Result, Tensor, ensure};
+use flambeau_core::{DType, Error, Result, Tensor, bail, ensure};
 
 /// "(2, 3)"
 fn tuple(v: &[i64]) -> String {
@@ -82,8 +82,8 @@ fn unpooled(x: &[i64], k: &[i64], s: &[i64], p: &[i64], output_size: Option<&[i6
             end.saturating_sub(p[d].saturating_mul(2))
         })
         .collect();
-    match output_size {
-        None => Ok(default),
+    let size = match output_size {
+        None => default,
         Some(o) => {
             let o = if o.len() == n + 2 { &o[2..] } else { o };
             ensure!(
@@ -102,7 +102,14 @@ fn unpooled(x: &[i64], k: &[i64], s: &[i64], p: &[i64], output_size: Option<&[i6
                     tuple(o)
                 );
             }
-            Ok(o.to_vec())
+            o.to_vec()
         }
+    };
+    if let Some((d, s)) = size.iter().enumerate().find(|(_, s)| **s < 0) {
+        bail!(
+            Value,
+            "max_unpooling: output_size must contain non-negative spatial dimensions, but got output_size[{d}]={s}"
+        );
     }
+    Ok(size)
 }

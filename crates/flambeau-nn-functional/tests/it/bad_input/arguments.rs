@@ -139,6 +139,9 @@ fn arguments_that_do_not_fit() {
         "adaptive_avg_pool2d of nothing", Runtime,
             "adaptive_avg_pool2d(): Expected input to have non-zero size for non-batch dimensions, but input has sizes [1, 2, 0, 4] with dimension 2 being empty"
             => ops::adaptive_avg_pool2d(&f32s(&[1, 2, 0, 4]), &[2]);
+        "max_unpool2d, negative", Value,
+            "max_unpooling: output_size must contain non-negative spatial dimensions, but got output_size[0]=-6"
+            => ops::max_unpool2d(&t.img, &t.far, &[1], None, &[5], None);
         "max_unpool2d, place", Runtime,
             "Found an invalid max index: 99 (output volumes are of size 4x4)"
             => ops::max_unpool2d(&t.img, &t.far, &[1], None, &[0], None);

@@ -6,7 +6,7 @@ pub use unpool::*;
 
 use crate::args::{Dims, Ints, OwnInts};
 use crate::modules::{layer, layers, plain};
-use flambeau_core::{Error, Result, Tensor, ensure};
+use flambeau_core::{Error, Result, Tensor};
 use flambeau_macros::{class, dims, fields};
 use flambeau_nn_functional::ops as f;
 
@@ -132,15 +132,11 @@ dims! { 2, 3 =>
     });
 }
 
-fn positive(mut sizes: impl Iterator<Item = i64>) -> Result<()> {
-    ensure!(sizes.all(|s| s >= 0), Runtime, "elements of output_size must be greater than or equal to 0");
-    Ok(())
-}
 dims! { 1, 2, 3 =>
     layers! {
         /// Means of windows that give an output of the wanted size.
         AdaptiveAvgPoolNd AdaptiveAvgPoolNdOptions "torch.nn.AdaptiveAvgPoolNd" [repr(output_size=)]
-            { /** Sizes of the output. */ output_size: OwnInts<N> } check |o| positive(o.output_size.given()),
+            { /** Sizes of the output. */ output_size: OwnInts<N> }
             |m, o, x| f::adaptive_avg_poolNd(x, &o.output_size.of("adaptive_avg_poolNd", x.sizes())?);
     }
 }
@@ -153,7 +149,7 @@ dims! { 1, 2, 3 =>
     }
     plain!(
         /// The largest elements of windows that give an output of the wanted size.
-        AdaptiveMaxPoolNd, AdaptiveMaxPoolNdOptions, |o| positive(o.output_size.given()).map(|()| o)
+        AdaptiveMaxPoolNd, AdaptiveMaxPoolNdOptions
     );
     layer!(AdaptiveMaxPoolNd, |m, x| m.try_forward_with_indices(x).map(|r| r.0), run |m, x| {
         let (values, indices) = m.try_forward_with_indices(x)?;
