@@ -119,7 +119,8 @@ fn observers_find_ranges() {
     assert!((scale.item::<f32>() - 3.0 / 255.0).abs() < 1e-6 && zero.item::<i64>() == 85);
     let halves = Tensor::from_slice(&[-1.0f32, 0.5], 2).to(DType::F16);
     let h = ObserverSpec::new(ObserverClass::Histogram).build();
-    (h.observe(&halves), h.observe(&(&halves * 2.0)));
+    h.observe(&halves);
+    h.observe(&(&halves * 2.0));
     assert_eq!((h.min_val().unwrap().dtype(), h.min_val().unwrap().item::<f32>()), (DType::F32, -2.0));
     let fused = FakeQuantizeSpec::new(
         FakeQuantizeClass::FusedMovingAvgObs,
