@@ -11,8 +11,16 @@ use flambeau_nn_functional::ops as nn;
 
 const FILE: &str = "padding/padding.cuh";
 
-/// Sizes, padded sizes and padding of the last three dimensions; `None` where more are padded.
-fn lists(sizes: &[i64], pad: &[i64]) -> Option<[[i64; 3]; 4]> {
+/// The mode of `pad_gather` that wraps round.
+const CIRCULAR: i64 = 2;
+
+/// Sizes, padded sizes and padding of the last three dimensions; `None` where more are padded, and where a dimension that is padded on
+/// one side and cut on the other wraps round: the kernels know no order of copies, which says there what is shown.
+fn lists(sizes: &[i64], pad: &[i64], mode: i64) -> Option<[[i64; 3]; 4]> {
+    let both = |p: &[i64]| p.iter().any(|p| *p < 0) && p.iter().any(|p| *p > 0);
+    if mode == CIRCULAR && pad.chunks(2).any(both) {
+        return None;
+    }
     let mut out = [[1; 3], [1; 3], [0; 3], [0; 3]];
     let rank = sizes.len();
     for d in 0..rank.min(3) {
@@ -51,7 +59,7 @@ fn gather(a: &args::PadGather, out: &Tensor) -> Result<()> {
     if element(d).is_none() || d.is_floating() && d.size() == 1 {
         return Err(Error::not_implemented_for("pad", d));
     }
-    let Some(lists) = lists(a.self_.sizes(), a.pad) else {
+    let Some(lists) = lists(a.self_.sizes(), a.pad, a.mode) else {
         return by_the_cpu("_pad_gather", &[a.self_], out, |t| nn::pad_gather(&t[0], a.pad, a.mode));
     };
     let x = dense(a.self_)?;
@@ -66,7 +74,7 @@ fn scatter(a: &args::PadScatter, out: &Tensor) -> Result<()> {
     let (Some(own), Some((sum, _))) = (element(d).filter(|_| floats), sum_type(d)) else {
         return Err(Error::not_implemented_for("pad_backward", d));
     };
-    let Some(lists) = lists(a.sizes, a.pad) else {
+    let Some(lists) = lists(a.sizes, a.pad, a.mode) else {
         return by_the_cpu("_pad_scatter", &[a.grad_output], out, |t| {
             nn::pad_scatter(&t[0], a.sizes, a.pad, a.mode)
         });
