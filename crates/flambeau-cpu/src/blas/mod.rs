@@ -11,6 +11,8 @@ mod halves;
 mod integer;
 pub mod linear;
 mod mat;
+#[cfg(target_arch = "x86_64")]
+mod panels;
 pub(crate) mod prepared;
 mod rounded;
 mod scalar;

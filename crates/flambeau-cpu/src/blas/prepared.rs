@@ -1,7 +1,7 @@
 //! Products on the calling thread whose right operand serves several of them, brought once into the order that they read.
 //! Rows of a matrix that lie a power of two apart share a few places of the first cache level; side by side they do not.
 
-use super::unpacked::{self, COLS, ROWS, Tile, available, tile, turn};
+use super::unpacked::{self, COLS, ROWS, Tile, available, near, tile, turn};
 use super::{RawMat, RawOut, WideScalar};
 use crate::copy::transpose::transpose_copy;
 use std::any::TypeId;
@@ -126,7 +126,7 @@ impl<T: WideScalar> Right<T> {
         for (p, t) in terms.iter_mut().enumerate().take(self.k) {
             *t = ((p * a.cs) as u32, (p * COLS) as u32);
         }
-        let parts = self.k.div_ceil(DEPTH).max(1);
+        let parts = self.k.div_ceil(near(DEPTH)).max(1);
         for j in (0..n).step_by(COLS) {
             let panel = self.data.cast::<f32>().wrapping_add((first + j) * self.k);
             for part in 0..parts {

@@ -216,7 +216,7 @@ real_tile! {
     gemm_f64 f64, ::gemm_f64::gemm::f64::get_gemm_fn
 }
 
-/// An f32 tile: by the kernels of [`super::transposed`] where they are faster.
+/// An f32 tile: by the kernels of [`super::transposed`] and [`super::panels`] where they are faster.
 unsafe fn tile_f32(
     m: usize,
     n: usize,
@@ -230,7 +230,12 @@ unsafe fn tile_f32(
     // SAFETY: the caller's promise.
     unsafe {
         let plain = alpha == 1.0 && (beta == 0.0 || beta == 1.0);
-        if !(plain && super::transposed::try_product(m, n, k, a, b, beta == 1.0, c)) {
+        let add = beta == 1.0;
+        #[cfg(target_arch = "x86_64")]
+        if plain && super::panels::try_product(m, n, k, a, b, add, c) {
+            return;
+        }
+        if !(plain && super::transposed::try_product(m, n, k, a, b, add, c)) {
             gemm_f32(m, n, k, alpha, a, b, beta, c);
         }
     }

@@ -2,9 +2,10 @@
 //! is stored transposed (`x W^T`, what linear layers compute). The gemm crate packs both operands, and takes a tenth longer for
 //! it: of the right one here, panel by panel is turned, by shuffles of whole vectors.
 
-use super::unpacked::{COLS, LINE, ROWS, Tile, available, column_tiles, tile, turn};
+use super::unpacked::{COLS, LINE, ROWS, Tile, column_tiles, tile, turn};
 use super::{RawMat, RawOut};
 use crate::engine::cache::prefetch_later;
+use crate::engine::isa::{Level, level};
 use crate::engine::scratch::with_scratch;
 
 /// Terms of a sum that are taken at a time. Their part of the panel may come from the second cache level again and again: that
@@ -60,7 +61,7 @@ pub(super) unsafe fn try_product(
     add: bool,
     c: RawOut<f32>,
 ) -> bool {
-    if !available() || k == 0 {
+    if level() != Level::V4 || k == 0 {
         return false;
     }
     // Of a result whose columns are contiguous, the transposed one is computed.

@@ -1,9 +1,9 @@
-//! f32 convolutions with AVX-512 whose vectors run along the result's channels. Positions are the rows of a product, each
+//! f32 convolutions by vectors whose vectors run along the result's channels. Positions are the rows of a product, each
 //! with its own place in the copied image, so none is computed in vain, and taps that see nothing but the border are left
 //! out. The price is turning the weight and the results, which pays for small images and large batches.
 
 use super::by_position::{Plan, Sweep};
-use crate::blas::unpacked::{COLS, ROWS, Store, Tile, column_tiles, store, tile, turn};
+use crate::blas::unpacked::{COLS, ROWS, Store, Tile, column_tiles, near, store, tile, turn};
 use crate::engine::SharedMut;
 use crate::engine::parallel::{num_threads, parallel_chunks};
 use crate::engine::room::{collected, filled, room};
@@ -146,7 +146,7 @@ impl Plan<'_> {
         let plane = self.limit.iter().product::<usize>();
         let [_, row_step, channel_step] = self.weight;
         let depth = self.channels * self.taps;
-        let block = (DEPTH / self.taps).max(1);
+        let block = (near(DEPTH) / self.taps).max(1);
         with_scratch::<f32, _>(depth * COLS + POSITIONS * COLS + COLS * COLS, |buf| {
             let (panel, rest) = buf.split_at_mut(depth * COLS);
             let (acc, square) = rest.split_at_mut(POSITIONS * COLS);

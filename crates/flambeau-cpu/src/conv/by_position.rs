@@ -1,13 +1,14 @@
-//! f32 convolutions with AVX-512 without a matrix of patches. Images are copied once, with their zero border and sorted by
+//! f32 convolutions by vectors without a matrix of patches. Images are copied once, with their zero border and sorted by
 //! the remainders of the stride; the values that one tap contributes to neighbouring results are then neighbours in memory,
 //! and so are those of the rows below but for a few columns that are computed in vain.
 
 use super::by_patches::mirrored_lead;
 use super::shape::ConvShape;
-use crate::blas::unpacked::{COLS, LINE, ROWS, Store, Tile, available, column_tiles, store, tile};
+use crate::blas::unpacked::{COLS, LINE, ROWS, Store, Tile, available, column_tiles, near, store, tile};
 use crate::copy::transpose::transpose_copy;
 use crate::engine::SharedMut;
 use crate::engine::cache::prefetch_later;
+use crate::engine::isa::{Level, level};
 use crate::engine::parallel::{num_threads, parallel_chunks};
 use crate::engine::room::room;
 use crate::engine::scratch::with_scratch;
@@ -188,7 +189,7 @@ impl<'a> Plan<'a> {
     fn run(&self, sweep: &Sweep, src: &[f32], w: &[f32], bias: &[f32], range: (usize, usize), out: *mut f32) {
         let plane = self.limit.iter().product::<usize>();
         let [_, row_step, channel_step] = self.weight;
-        let block = (DEPTH / sweep.taps.len().max(1)).max(1);
+        let block = (near(DEPTH) / sweep.taps.len().max(1)).max(1);
         let mut tiles = room((range.1 - range.0).div_ceil(COLS));
         let mut pieces = room(COLS);
         column_tiles(range.1 - range.0, |p, n| {
@@ -377,7 +378,11 @@ pub(super) fn backward_weight(s: &ConvShape, x: &[f32], gy: &[f32], gw: &mut [f3
     let (cg, og, count) = (s.c / s.groups, s.o / s.groups, s.taps());
     let [od, oh, ow] = s.output;
     let wasted = og.next_multiple_of(16) as f64 > 1.6 * og as f64;
-    if !serves(s) || s.pointwise() || wasted || cg * count < ROWS || og > 1 << 16 {
+    // With AVX2 tiles are small beside what is turned for them: few rows, or few terms, are too few to make up for that.
+    let positions = s.n.saturating_mul(s.out_plane());
+    // tests see the seams of small ones too
+    let short = !cfg!(test) && level() < Level::V4 && (cg * count < 3 * ROWS || positions < 512);
+    if !serves(s) || s.pointwise() || wasted || short || cg * count < ROWS || og > 1 << 16 {
         return false;
     }
     let Some(grid) = Grid::input(s) else { return false };
@@ -387,21 +392,27 @@ pub(super) fn backward_weight(s: &ConvShape, x: &[f32], gy: &[f32], gw: &mut [f3
         offsets.push(grid.phase(r) + grid.at([0, 1, 2].map(|d| shift[d] / s.stride[d])));
     });
     let (len, ip, k) = (s.out_plane(), s.in_plane(), cg * count);
-    let width = ow.min(DEPTH);
-    let inner: Vec<(u32, u32)> = (0..width).map(|i| (i as u32, (i * og) as u32)).collect();
-    let height = (DEPTH / ow).clamp(1, oh);
+    let depth = near(DEPTH);
+    let width = ow.min(depth);
+    let height = (depth / ow).clamp(1, oh);
     let parts = (4 * num_threads()).div_ceil(s.groups).min(cg);
     let parts = if num_threads() == 1 { 1 } else { parts };
     let shared = SharedMut::new(gw);
     with_scratch::<f32, _>(gy.len(), |turned| {
         let all = SharedMut::new(turned);
         parallel_chunks(s.n * s.groups, &|i| {
-            // SAFETY: `[og, len]` becomes `[len, og]` in this image's and group's own part.
-            unsafe {
-                let to = all.slice(i * og * len, og * len).as_mut_ptr().cast();
-                let from = gy[i * og * len..].as_ptr().cast();
-                transpose_copy(to, og as isize * 4, from, len as isize * 4, len, og, 4);
-            }
+            // SAFETY: this image's and group's own part.
+            let to = unsafe { all.slice(i * og * len, og * len) };
+            // A panel for each tile of columns: rows of all of them would lie a power of two apart, often, and share few places of
+            // the first cache level.
+            column_tiles(og, |j, n| {
+                let (to, from) = (&mut to[j * len..][..n * len], &gy[(i * og + j) * len..][..n * len]);
+                // SAFETY: `[n, len]` becomes `[len, n]`.
+                unsafe {
+                    let (to, from) = (to.as_mut_ptr().cast(), from.as_ptr().cast());
+                    transpose_copy(to, n as isize * 4, from, len as isize * 4, len, n, 4);
+                }
+            });
         });
         parallel_chunks(s.groups * parts, &|chunk| {
             let (g, part) = (chunk / parts, chunk % parts);
@@ -409,14 +420,18 @@ pub(super) fn backward_weight(s: &ConvShape, x: &[f32], gy: &[f32], gw: &mut [f3
             let rows = channels.len() * count;
             with_scratch::<f32, _>(channels.len() * grid.len + rows * og, |buf| {
                 let (src, acc) = buf.split_at_mut(channels.len() * grid.len);
+                let mut inner = [(0u32, 0u32); DEPTH];
                 acc.fill(0.0);
                 for n in 0..s.n {
                     let x = &x[(n * s.c + g * cg + channels.start) * ip..][..channels.len() * ip];
                     let each = x.chunks_exact(ip).zip(src.chunks_exact_mut(grid.len));
                     each.for_each(|(x, to)| grid.pack(s.input, x, to));
                     let gy = &turned[(n * s.groups + g) * og * len..][..og * len];
-                    let mut block = |[d, h, c]: [usize; 3], outer: usize, inner: &[(u32, u32)]| {
+                    let mut block = |[d, h, c]: [usize; 3], outer: usize, across: usize| {
                         column_tiles(og, |j, n| {
+                            for (i, term) in inner.iter_mut().enumerate().take(across) {
+                                *term = (i as u32, (i * n) as u32);
+                            }
                             for i in (0..rows).step_by(ROWS) {
                                 let row = |r: usize| {
                                     let r = (i + r).min(rows - 1);
@@ -426,11 +441,11 @@ pub(super) fn backward_weight(s: &ConvShape, x: &[f32], gy: &[f32], gw: &mut [f3
                                 let t = Tile {
                                     rows: std::array::from_fn(row),
                                     m: ROWS.min(rows - i),
-                                    b: gy[((d * oh + h) * ow + c) * og + j..].as_ptr(),
+                                    b: gy[j * len + ((d * oh + h) * ow + c) * n..].as_ptr(),
                                     outer,
                                     a_step: grid.size[2],
-                                    b_step: ow * og,
-                                    inner,
+                                    b_step: ow * n,
+                                    inner: &inner[..across],
                                     n,
                                     c: acc[i * og + j..].as_mut_ptr(),
                                     ldc: og,
@@ -445,7 +460,7 @@ pub(super) fn backward_weight(s: &ConvShape, x: &[f32], gy: &[f32], gw: &mut [f3
                     for d in 0..od {
                         for h in (0..oh).step_by(height) {
                             for c in (0..ow).step_by(width) {
-                                block([d, h, c], height.min(oh - h), &inner[..width.min(ow - c)]);
+                                block([d, h, c], height.min(oh - h), width.min(ow - c));
                             }
                         }
                     }

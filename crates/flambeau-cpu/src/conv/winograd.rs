@@ -1,4 +1,4 @@
-//! f32 convolutions of 3 x 3 taps with AVX-512 by Winograd's way: squares of 2 x 2 results come from 16 products for each pair of
+//! f32 convolutions of 3 x 3 taps by vectors and Winograd's way: squares of 2 x 2 results come from 16 products for each pair of
 //! channels instead of 36. Input, weight and results are transformed by sums and halves alone, and sums over the channels
 //! are products of matrices, 16 of them.
 //!
@@ -14,12 +14,13 @@ use crate::engine::cache::prefetch;
 use crate::engine::isa::{self, Isa, Job};
 use crate::engine::parallel::{num_threads, parallel_chunks};
 use crate::engine::scratch::with_scratch;
+use crate::engine::simd::{Body, Vector, Vectored};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Places of a transformed square.
 const PLACES: usize = 16;
-/// Lanes of a vector.
+/// Lanes of the longest vector: what is computed together comes in multiples of it.
 const LANES: usize = 16;
 /// Taps.
 const TAPS: usize = 9;
@@ -50,133 +51,130 @@ impl Job for Extent<'_> {
     }
 }
 
-#[cfg(target_arch = "x86_64")]
-mod x86 {
-    use super::{COLS, LANES, PLACES, TAPS};
-    use std::arch::x86_64::*;
-
-    /// The first `n` lanes.
+/// Transforms the weights `[9][COLS]` of up to [`COLS`] channels to the 16 places, `step` apart: `to` is valid for `n` elements at
+/// each.
+struct Transform<'a> {
+    taps: &'a [f32; TAPS * COLS],
+    flip: bool,
+    n: usize,
+    to: *mut f32,
+    step: usize,
+}
+impl Body<f32> for Transform<'_> {
     #[inline(always)]
-    fn mask(n: usize) -> __mmask16 {
-        (u32::MAX >> (32 - n.clamp(1, LANES))) as __mmask16
-    }
-
-    /// Transforms the weights `[9][COLS]` of up to [`COLS`] channels to the 16 places, `step` apart.
-    ///
-    /// # Safety
-    /// `to` is valid for `n` elements at each place.
-    #[target_feature(enable = "avx512f")]
-    pub(super) unsafe fn weight(taps: &[f32; TAPS * COLS], flip: bool, n: usize, to: *mut f32, step: usize) {
-        let half = _mm512_set1_ps(0.5);
-        for j in (0..n).step_by(LANES) {
-            let mut g = [[_mm512_setzero_ps(); 3]; 3];
-            for t in 0..TAPS {
-                let from = if flip { TAPS - 1 - t } else { t };
-                // SAFETY: `j + 16` is at most COLS.
-                g[t / 3][t % 3] = unsafe { _mm512_loadu_ps(taps.as_ptr().add(from * COLS + j)) };
-            }
-            let mut rows = [[_mm512_setzero_ps(); 3]; 4];
-            for c in 0..3 {
-                let outer = _mm512_add_ps(g[0][c], g[2][c]);
-                rows[0][c] = g[0][c];
-                rows[1][c] = _mm512_mul_ps(_mm512_add_ps(outer, g[1][c]), half);
-                rows[2][c] = _mm512_mul_ps(_mm512_sub_ps(outer, g[1][c]), half);
-                rows[3][c] = g[2][c];
-            }
-            for (r, [a, b, c]) in rows.into_iter().enumerate() {
-                let outer = _mm512_add_ps(a, c);
-                let all = [
-                    a,
-                    _mm512_mul_ps(_mm512_add_ps(outer, b), half),
-                    _mm512_mul_ps(_mm512_sub_ps(outer, b), half),
-                    c,
-                ];
-                for (k, v) in all.into_iter().enumerate() {
-                    let to = to.wrapping_add((r * 4 + k) * step + j);
-                    // SAFETY: the mask ends at the channel n.
-                    unsafe { _mm512_mask_storeu_ps(to, mask(n - j), v) };
+    unsafe fn run<V: Vector<T = f32>>(self) {
+        // SAFETY: the machine has the vectors; `j + N` is at most COLS, and stores end at the channel n.
+        unsafe {
+            let half = V::splat(0.5);
+            for j in (0..self.n).step_by(V::N) {
+                let mut g = [[half; 3]; 3];
+                for t in 0..TAPS {
+                    let from = if self.flip { TAPS - 1 - t } else { t };
+                    g[t / 3][t % 3] = V::load(self.taps.as_ptr().add(from * COLS + j));
+                }
+                let mut rows = [[half; 3]; 4];
+                for c in 0..3 {
+                    let outer = g[0][c].add(g[2][c]);
+                    rows[0][c] = g[0][c];
+                    rows[1][c] = outer.add(g[1][c]).mul(half);
+                    rows[2][c] = outer.sub(g[1][c]).mul(half);
+                    rows[3][c] = g[2][c];
+                }
+                for (r, [a, b, c]) in rows.into_iter().enumerate() {
+                    let outer = a.add(c);
+                    let all = [a, outer.add(b).mul(half), outer.sub(b).mul(half), c];
+                    for (k, v) in all.into_iter().enumerate() {
+                        v.store_first(self.to.wrapping_add((r * 4 + k) * self.step + j), self.n - j);
+                    }
                 }
             }
         }
     }
+}
 
-    /// Transforms `n` neighbouring squares of a channel, whose 16 elements lie `from` on, each beside that of the next square.
-    ///
-    /// # Safety
-    /// All 16 places are valid for `n` elements, and so is each of `to`, `step` apart.
-    #[inline]
-    #[target_feature(enable = "avx512f")]
-    pub(super) unsafe fn input(from: [*const f32; PLACES], n: usize, to: *mut f32, step: usize) {
-        let m = mask(n);
-        let mut d = [[_mm512_setzero_ps(); 4]; 4];
+/// Transforms `n` neighbouring squares of a channel, whose 16 elements lie `from` on, each beside that of the next square.
+///
+/// # Safety
+/// All 16 places are valid for `n` elements, and so is each of `to`, `step` apart; the machine has the vectors.
+#[inline(always)]
+unsafe fn input<V: Vector<T = f32>>(
+    from: *const f32,
+    at: &[usize; PLACES],
+    n: usize,
+    to: *mut f32,
+    step: usize,
+) {
+    // SAFETY: the caller's promise; loads and stores end at the square n.
+    unsafe {
+        let whole = n >= V::N;
+        let mask = V::lanes(0, n as isize);
+        let mut d = [[V::splat(0.0); 4]; 4];
         for i in 0..PLACES {
-            // SAFETY: the mask ends at the square n; so below.
-            d[i / 4][i % 4] = unsafe { _mm512_maskz_loadu_ps(m, from[i]) };
+            let from = from.wrapping_add(at[i]);
+            d[i / 4][i % 4] = if whole { V::load(from) } else { V::load_where(mask, from) };
         }
         let mut t = d;
         for c in 0..4 {
-            t[0][c] = _mm512_sub_ps(d[0][c], d[2][c]);
-            t[1][c] = _mm512_add_ps(d[1][c], d[2][c]);
-            t[2][c] = _mm512_sub_ps(d[2][c], d[1][c]);
-            t[3][c] = _mm512_sub_ps(d[1][c], d[3][c]);
+            t[0][c] = d[0][c].sub(d[2][c]);
+            t[1][c] = d[1][c].add(d[2][c]);
+            t[2][c] = d[2][c].sub(d[1][c]);
+            t[3][c] = d[1][c].sub(d[3][c]);
         }
         for (r, [a, b, c, d]) in t.into_iter().enumerate() {
-            let all = [_mm512_sub_ps(a, c), _mm512_add_ps(b, c), _mm512_sub_ps(c, b), _mm512_sub_ps(b, d)];
+            let all = [a.sub(c), b.add(c), c.sub(b), b.sub(d)];
             for (k, v) in all.into_iter().enumerate() {
-                // SAFETY: as above.
-                unsafe { _mm512_mask_storeu_ps(to.wrapping_add((r * 4 + k) * step), m, v) };
+                v.store_first(to.wrapping_add((r * 4 + k) * step), n);
             }
         }
     }
+}
 
-    /// Two rows of results of `n` neighbouring squares, of `width` columns: `rows` may be one, at the lower border. Gives
-    /// whether all are finite.
-    ///
-    /// # Safety
-    /// `from` is valid for `n` elements at each of the 16 places, `step` apart; both rows for `width` elements.
-    #[inline]
-    #[target_feature(enable = "avx512f")]
-    pub(super) unsafe fn output(
-        from: *const f32,
-        step: usize,
-        n: usize,
-        bias: f32,
-        rows: &[*mut f32],
-        width: usize,
-    ) -> bool {
-        let m = mask(n);
-        let mut v = [[_mm512_setzero_ps(); 4]; 4];
-        for i in 0..PLACES {
-            // SAFETY: the mask ends at the square n.
-            v[i / 4][i % 4] = unsafe { _mm512_maskz_loadu_ps(m, from.wrapping_add(i * step)) };
-        }
-        let mut s = [[_mm512_setzero_ps(); 4]; 2];
+/// Two rows of results of `n` neighbouring squares, of `width` columns: `rows` may be one, at the lower border. Gives whether all
+/// are finite.
+///
+/// # Safety
+/// `from` is valid for `n` elements at each of the 16 places, `step` apart; both rows for `width` elements; the machine has the
+/// vectors.
+#[inline(always)]
+unsafe fn output<V: Vector<T = f32>>(
+    from: *const f32,
+    step: usize,
+    n: usize,
+    bias: f32,
+    rows: &[*mut f32],
+    width: usize,
+) -> bool {
+    // SAFETY: the caller's promise; loads end at the square n, stores at the column `width`.
+    unsafe {
+        let whole = n >= V::N;
+        let mask = V::lanes(0, n as isize);
+        let zero = V::splat(0.0);
+        let mut s = [[zero; 4]; 2];
         for c in 0..4 {
-            let (plus, minus) = (_mm512_add_ps(v[1][c], v[2][c]), _mm512_sub_ps(v[1][c], v[2][c]));
-            s[0][c] = _mm512_add_ps(v[0][c], plus);
-            s[1][c] = _mm512_sub_ps(minus, v[3][c]);
+            let place = |r: usize| {
+                let from = from.wrapping_add((4 * r + c) * step);
+                if whole { V::load(from) } else { V::load_where(mask, from) }
+            };
+            let (b, c2) = (place(1), place(2));
+            let (plus, minus) = (b.add(c2), b.sub(c2));
+            s[0][c] = place(0).add(plus);
+            s[1][c] = minus.sub(place(3));
         }
-        let bias = _mm512_set1_ps(bias);
-        let low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-        let high = _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
-        let mut bad = _mm512_setzero_ps();
+        let bias = V::splat(bias);
+        let mut bad = zero;
         for (to, [a, b, c, d]) in rows.iter().zip(s) {
-            let (plus, minus) = (_mm512_add_ps(b, c), _mm512_sub_ps(b, c));
-            let even = _mm512_add_ps(_mm512_add_ps(a, plus), bias);
-            let odd = _mm512_add_ps(_mm512_sub_ps(minus, d), bias);
+            let (plus, minus) = (b.add(c), b.sub(c));
+            let even = a.add(plus).add(bias);
+            let odd = minus.sub(d).add(bias);
             // 0 times what is not finite is NaN, and stays
-            bad = _mm512_fmadd_ps(even, _mm512_setzero_ps(), bad);
-            bad = _mm512_fmadd_ps(odd, _mm512_setzero_ps(), bad);
-            // SAFETY: the masks end at the column `width`.
-            unsafe {
-                _mm512_mask_storeu_ps(*to, mask(width), _mm512_permutex2var_ps(even, low, odd));
-                if width > LANES {
-                    let to = to.wrapping_add(LANES);
-                    _mm512_mask_storeu_ps(to, mask(width - LANES), _mm512_permutex2var_ps(even, high, odd));
-                }
+            bad = odd.fma(zero, even.fma(zero, bad));
+            let (low, high) = V::together(even, odd);
+            low.store_first(*to, width);
+            if width > V::N {
+                high.store_first(to.wrapping_add(V::N), width - V::N);
             }
         }
-        _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(bad, bad) == 0
+        !bad.has_nan()
     }
 }
 
@@ -340,14 +338,11 @@ impl<'a> Plan<'a> {
             }
             // SAFETY: the weight's length was just checked; there is room for the taps.
             unsafe { turn(from.as_ptr(), channel, n, TAPS, taps.as_mut_ptr()) };
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: the caller's promise; `Plan::new` has asked for AVX-512.
-            unsafe {
-                x86::weight(&taps, self.flip, n, to.wrapping_add(c), size)
-            };
+            f32::run(
+                isa::level(),
+                Transform { taps: &taps, flip: self.flip, n, to: to.wrapping_add(c), step: size },
+            );
         }
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = (to, size);
     }
     /// The results of some rows of squares in some blocks of channels; false if one is not finite.
     ///
@@ -376,27 +371,19 @@ impl<'a> Plan<'a> {
         with_scratch::<f32, _>(PLACES * (each + ROWS * step + own), |buf| {
             let (moved, buf) = buf.split_at_mut(PLACES * each);
             let (products, own_weights) = buf.split_at_mut(PLACES * ROWS * step);
-            for channel in 0..c {
-                for (i, row) in squares.clone().enumerate() {
-                    let (image, high) = (row / self.high, row % self.high);
-                    let plane = &copies[(image * c + channel) * self.grid.len..][..self.grid.len];
-                    let row = self.grid.at([0, high, 0]);
-                    assert!(row + wide + furthest <= plane.len());
-                    for first in (0..wide).step_by(LANES) {
-                        let from = plane[row + first..].as_ptr();
-                        let place = |k: usize| from.wrapping_add(offsets[k]);
-                        let to = moved[channel * step + i * wide + first..].as_mut_ptr();
-                        #[cfg(target_arch = "x86_64")]
-                        // SAFETY: squares of this row, in the copy and in the transformed input.
-                        unsafe {
-                            let from = std::array::from_fn(place);
-                            x86::input(from, LANES.min(wide - first), to, each)
-                        };
-                        #[cfg(not(target_arch = "x86_64"))]
-                        let _ = (place, to);
-                    }
-                }
-            }
+            f32::run(
+                isa::level(),
+                Inputs {
+                    plan: self,
+                    copies,
+                    squares: squares.clone(),
+                    offsets: &offsets,
+                    furthest,
+                    moved,
+                    step,
+                    each,
+                },
+            );
             let mut terms = [(0u32, 0u32); DEPTH];
             terms.iter_mut().enumerate().for_each(|(k, t)| *t = (k as u32, (k * step) as u32));
             let mut finite = true;
@@ -434,53 +421,98 @@ impl<'a> Plan<'a> {
                         });
                     }
                 }
-                for i in 0..m {
-                    let bias = self.bias.map_or(0.0, |b| b[r + i]);
-                    for (k, row) in squares.clone().enumerate() {
-                        // SAFETY: the caller's promise, for this row of squares.
-                        finite &= unsafe {
-                            self.row(&products[i * step + k * wide..], ROWS * step, row, r + i, bias, out)
-                        };
-                    }
-                }
+                let products = &*products;
+                f32::run(
+                    isa::level(),
+                    Outputs {
+                        plan: self,
+                        products,
+                        step,
+                        squares: squares.clone(),
+                        first: r,
+                        m,
+                        out,
+                        finite: &mut finite,
+                    },
+                );
             }
             finite
         })
     }
-    /// The results of one row of squares in one channel.
-    ///
-    /// # Safety
-    /// As [`Plan::results`].
-    unsafe fn row(
-        &self,
-        from: &[f32],
-        step: usize,
-        row: usize,
-        channel: usize,
-        bias: f32,
-        out: *mut f32,
-    ) -> bool {
-        let ([_, h, w], (image, high)) = (self.to, (row / self.high, row % self.high));
-        let first = ((image * self.rows + channel) * h + 2 * high) * w;
-        let count = if 2 * high + 1 < h { 2 } else { 1 };
-        let mut finite = true;
-        for j in (0..self.wide).step_by(LANES) {
-            let to = out.wrapping_add(first + 2 * j);
-            let rows = [to, to.wrapping_add(w)];
-            let n = LANES.min(self.wide - j);
-            assert!(from.len() >= (PLACES - 1) * step + j + n);
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: `from` has these places; the results are those of the caller.
-            unsafe {
-                let width = (w - 2 * j).min(2 * LANES);
-                finite &= x86::output(from[j..].as_ptr(), step, n, bias, &rows[..count], width);
-            }
-            #[cfg(not(target_arch = "x86_64"))]
-            {
-                let _ = (rows, count, bias, &mut finite);
+}
+
+/// Transforms some rows of squares of all channels.
+struct Inputs<'a> {
+    plan: &'a Plan<'a>,
+    copies: &'a [f32],
+    squares: Range<usize>,
+    /// Where a square's elements lie, from its own place in the copy on, and the furthest of these places.
+    offsets: &'a [usize; PLACES],
+    furthest: usize,
+    moved: &'a mut [f32],
+    /// From channel to channel and from place to place of what is transformed.
+    step: usize,
+    each: usize,
+}
+impl Body<f32> for Inputs<'_> {
+    #[inline(always)]
+    unsafe fn run<V: Vector<T = f32>>(self) {
+        let Inputs { plan, copies, squares, offsets, furthest, moved, step, each } = self;
+        let (wide, c, len) = (plan.wide, plan.channels, plan.grid.len);
+        for channel in 0..c {
+            for (i, row) in squares.clone().enumerate() {
+                let (image, high) = (row / plan.high, row % plan.high);
+                let plane = &copies[(image * c + channel) * len..][..len];
+                let row = plan.grid.at([0, high, 0]);
+                assert!(row + wide + furthest <= plane.len());
+                let to = &mut moved[channel * step + i * wide..];
+                assert!(to.len() >= (PLACES - 1) * each + wide);
+                for first in (0..wide).step_by(V::N) {
+                    let (from, to) = (plane[row + first..].as_ptr(), to[first..].as_mut_ptr());
+                    // SAFETY: squares of this row, in the copy and in the transformed input, as just checked.
+                    unsafe { input::<V>(from, offsets, V::N.min(wide - first), to, each) };
+                }
             }
         }
-        finite
+    }
+}
+
+/// The results of some rows of squares in `m` channels from the `first` on, from their products. All results are valid in `out`, and
+/// nobody uses these meanwhile.
+struct Outputs<'a> {
+    plan: &'a Plan<'a>,
+    products: &'a [f32],
+    step: usize,
+    squares: Range<usize>,
+    first: usize,
+    m: usize,
+    out: *mut f32,
+    finite: &'a mut bool,
+}
+impl Body<f32> for Outputs<'_> {
+    #[inline(always)]
+    unsafe fn run<V: Vector<T = f32>>(self) {
+        let (plan, step) = (self.plan, self.step);
+        let ([_, h, w], wide) = (plan.to, plan.wide);
+        for i in 0..self.m {
+            let bias = plan.bias.map_or(0.0, |b| b[self.first + i]);
+            for (k, row) in self.squares.clone().enumerate() {
+                let (image, high) = (row / plan.high, row % plan.high);
+                let first = ((image * plan.rows + self.first + i) * h + 2 * high) * w;
+                let count = if 2 * high + 1 < h { 2 } else { 1 };
+                let from = &self.products[i * step + k * wide..];
+                assert!(from.len() >= (PLACES - 1) * ROWS * step + wide);
+                for j in (0..wide).step_by(V::N) {
+                    let to = self.out.wrapping_add(first + 2 * j);
+                    let rows = [to, to.wrapping_add(w)];
+                    let (n, width) = (V::N.min(wide - j), (w - 2 * j).min(2 * V::N));
+                    // SAFETY: `from` has these places, as just checked; the results are valid.
+                    *self.finite &= unsafe {
+                        output::<V>(from[j..].as_ptr(), ROWS * step, n, bias, &rows[..count], width)
+                    };
+                }
+            }
+        }
     }
 }
 

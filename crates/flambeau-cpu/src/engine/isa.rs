@@ -94,6 +94,19 @@ fn best() -> Level {
     }
 }
 
+/// Whether the processor is AMD's: what pays differs where the instructions do not.
+#[inline]
+pub(crate) fn amd() -> bool {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        static AMD: std::sync::LazyLock<bool> =
+            std::sync::LazyLock::new(|| std::arch::x86_64::__cpuid(0).ebx == u32::from_le_bytes(*b"Auth"));
+        *AMD
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    false
+}
+
 #[cold]
 fn detect() -> Level {
     let best = best();

@@ -24,6 +24,21 @@ pub trait Vector: Copy {
     /// # Safety
     /// As [`Vector::load`].
     unsafe fn store(self, p: *mut Self::T);
+    /// The lanes from `first` on and before `end`; both may lie outside.
+    ///
+    /// # Safety
+    /// The machine has the instructions.
+    unsafe fn lanes(first: isize, end: isize) -> Self::Mask;
+    /// As [`Vector::load`] where the mask holds, and 0 elsewhere: nothing else is read.
+    ///
+    /// # Safety
+    /// As [`Vector::load`], of these elements alone.
+    unsafe fn load_where(mask: Self::Mask, p: *const Self::T) -> Self;
+    /// Writes the first `n` elements; all where there are fewer.
+    ///
+    /// # Safety
+    /// As [`Vector::store`], of these elements alone.
+    unsafe fn store_first(self, p: *mut Self::T, n: usize);
     /// Writes `N` elements past the caches, where the machine can. `cache::stream_fence` comes after the last.
     ///
     /// # Safety
@@ -56,6 +71,10 @@ pub trait Vector: Copy {
     unsafe fn less(self, o: Self) -> Self::Mask;
     /// Elements of `a` where the mask holds, else those of `b`.
     unsafe fn choose(mask: Self::Mask, a: Self, b: Self) -> Self;
+    /// Whether an element is NaN.
+    unsafe fn has_nan(self) -> bool;
+    /// The sum of the elements.
+    unsafe fn sum(self) -> Self::T;
     /// Even and odd elements of two vectors in a row.
     unsafe fn apart(a: Self, b: Self) -> (Self, Self);
     /// Undoes [`Vector::apart`].
@@ -217,6 +236,30 @@ macro_rules! plain {
                 unsafe { p.cast::<[$t; 4]>().write_unaligned(self.0) }
             }
             #[inline(always)]
+            unsafe fn lanes(first: isize, end: isize) -> [bool; 4] {
+                std::array::from_fn(|i| (first..end).contains(&(i as isize)))
+            }
+            #[inline(always)]
+            unsafe fn load_where(mask: [bool; 4], p: *const $t) -> Self {
+                // SAFETY: the caller's promise.
+                Plain(std::array::from_fn(|i| if mask[i] { unsafe { *p.wrapping_add(i) } } else { 0.0 }))
+            }
+            #[inline(always)]
+            unsafe fn store_first(self, p: *mut $t, n: usize) {
+                for (i, v) in self.0.into_iter().enumerate().take(n) {
+                    // SAFETY: the caller's promise.
+                    unsafe { *p.add(i) = v }
+                }
+            }
+            #[inline(always)]
+            unsafe fn has_nan(self) -> bool {
+                self.0.iter().any(|v| v.is_nan())
+            }
+            #[inline(always)]
+            unsafe fn sum(self) -> $t {
+                (self.0[0] + self.0[2]) + (self.0[1] + self.0[3])
+            }
+            #[inline(always)]
             unsafe fn splat(x: $t) -> Self {
                 Plain([x; 4])
             }
@@ -313,10 +356,18 @@ pub mod x86 {
     macro_rules! vector {
         ($name:ident, $raw:ty, $t:ty, $n:literal, $load:ident $store:ident $stream:ident $splat:ident $add:ident $sub:ident $mul:ident $fma:ident $fnma:ident
          $div:ident $sqrt:ident, $wide:ident $mask:ty, less($m:ident, $w:ident) $less:expr, choose($c:ident, $t1:ident, $t2:ident) $choose:expr,
-         apart($a:ident, $b:ident) $apart:expr, together($e:ident, $o:ident) $together:expr, reverse($x:ident) $reverse:expr, transpose($r:ident) $transpose:block
+         lanes($l0:ident, $l1:ident) $lanes:expr, some($lm:ident, $lp:ident) $some:expr, first($fv:ident, $fp:ident, $fn:ident) $first:expr,
+         nan($nv:ident) $nan:expr, sum($sv:ident) $sum:expr, apart($a:ident, $b:ident) $apart:expr, together($e:ident, $o:ident) $together:expr, reverse($x:ident) $reverse:expr, transpose($r:ident) $transpose:block
          $(, halves { $($halves:item)* })?) => {
             #[derive(Clone, Copy)]
             pub struct $name($raw);
+            impl $name {
+                /// A vector of the instructions' own type.
+                #[inline(always)]
+                pub fn of(v: $raw) -> Self {
+                    $name(v)
+                }
+            }
             impl Vector for $name {
                 type T = $t;
                 type Mask = $mask;
@@ -336,6 +387,34 @@ pub mod x86 {
                 unsafe fn stream(self, p: *mut $t) {
                     // SAFETY: as above.
                     unsafe { $stream(p, self.0) }
+                }
+                #[inline(always)]
+                unsafe fn lanes($l0: isize, $l1: isize) -> $mask {
+                    // SAFETY: as above.
+                    unsafe { $lanes }
+                }
+                #[inline(always)]
+                unsafe fn load_where($lm: $mask, $lp: *const $t) -> Self {
+                    // SAFETY: as above.
+                    unsafe { $name($some) }
+                }
+                #[inline(always)]
+                unsafe fn store_first(self, $fp: *mut $t, $fn: usize) {
+                    let $fv = self.0;
+                    // SAFETY: as above.
+                    unsafe { $first }
+                }
+                #[inline(always)]
+                unsafe fn has_nan(self) -> bool {
+                    let $nv = self.0;
+                    // SAFETY: as above.
+                    unsafe { $nan }
+                }
+                #[inline(always)]
+                unsafe fn sum(self) -> $t {
+                    let $sv = self.0;
+                    // SAFETY: as above.
+                    unsafe { $sum }
                 }
                 #[inline(always)]
                 unsafe fn splat(x: $t) -> Self {
@@ -435,6 +514,36 @@ pub mod x86 {
         F8, __m256, f32, 8, _mm256_loadu_ps _mm256_storeu_ps _mm256_stream_ps _mm256_set1_ps _mm256_add_ps _mm256_sub_ps _mm256_mul_ps
         _mm256_fmadd_ps _mm256_fnmadd_ps _mm256_div_ps _mm256_sqrt_ps, D4 __m256,
         less(a, b) _mm256_cmp_ps::<_CMP_LT_OQ>(a, b), choose(m, a, b) _mm256_blendv_ps(b, a, m),
+        lanes(first, end) {
+            let n = |v: isize| _mm256_set1_epi32(v.clamp(-1, 8) as i32);
+            let l = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+            _mm256_castsi256_ps(_mm256_andnot_si256(_mm256_cmpgt_epi32(n(first), l), _mm256_cmpgt_epi32(n(end), l)))
+        },
+        some(m, p) _mm256_maskload_ps(p, _mm256_castps_si256(m)),
+        // by halves: a store by a mask takes some processors dozens of cycles
+        first(v, p, n) {
+            if n >= 8 {
+                return _mm256_storeu_ps(p, v);
+            }
+            let (mut v, mut at, high) = (_mm256_castps256_ps128(v), p, _mm256_extractf128_ps::<1>(v));
+            if n & 4 != 0 {
+                _mm_storeu_ps(at, v);
+                (v, at) = (high, at.wrapping_add(4));
+            }
+            if n & 2 != 0 {
+                _mm_storel_epi64(at.cast(), _mm_castps_si128(v));
+                (v, at) = (_mm_movehl_ps(v, v), at.wrapping_add(2));
+            }
+            if n & 1 != 0 {
+                _mm_store_ss(at, v);
+            }
+        },
+        nan(v) _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_UNORD_Q>(v, v)) != 0,
+        sum(v) {
+            let v = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps::<1>(v));
+            let v = _mm_add_ps(v, _mm_movehl_ps(v, v));
+            _mm_cvtss_f32(_mm_add_ss(v, _mm_movehdup_ps(v)))
+        },
         apart(a, b) {
             let (low, high) = (_mm256_permute2f128_ps::<0x20>(a, b), _mm256_permute2f128_ps::<0x31>(a, b));
             (_mm256_shuffle_ps::<0x88>(low, high), _mm256_shuffle_ps::<0xdd>(low, high))
@@ -464,6 +573,30 @@ pub mod x86 {
         D4, __m256d, f64, 4, _mm256_loadu_pd _mm256_storeu_pd _mm256_stream_pd _mm256_set1_pd _mm256_add_pd _mm256_sub_pd _mm256_mul_pd
         _mm256_fmadd_pd _mm256_fnmadd_pd _mm256_div_pd _mm256_sqrt_pd, D4 __m256d,
         less(a, b) _mm256_cmp_pd::<_CMP_LT_OQ>(a, b), choose(m, a, b) _mm256_blendv_pd(b, a, m),
+        lanes(first, end) {
+            let n = |v: isize| _mm256_set1_epi64x(v.clamp(-1, 4) as i64);
+            let l = _mm256_setr_epi64x(0, 1, 2, 3);
+            _mm256_castsi256_pd(_mm256_andnot_si256(_mm256_cmpgt_epi64(n(first), l), _mm256_cmpgt_epi64(n(end), l)))
+        },
+        some(m, p) _mm256_maskload_pd(p, _mm256_castpd_si256(m)),
+        first(v, p, n) {
+            if n >= 4 {
+                return _mm256_storeu_pd(p, v);
+            }
+            let (mut v, mut at, high) = (_mm256_castpd256_pd128(v), p, _mm256_extractf128_pd::<1>(v));
+            if n & 2 != 0 {
+                _mm_storeu_pd(at, v);
+                (v, at) = (high, at.wrapping_add(2));
+            }
+            if n & 1 != 0 {
+                _mm_store_sd(at, v);
+            }
+        },
+        nan(v) _mm256_movemask_pd(_mm256_cmp_pd::<_CMP_UNORD_Q>(v, v)) != 0,
+        sum(v) {
+            let v = _mm_add_pd(_mm256_castpd256_pd128(v), _mm256_extractf128_pd::<1>(v));
+            _mm_cvtsd_f64(_mm_add_sd(v, _mm_unpackhi_pd(v, v)))
+        },
         apart(a, b) {
             let (low, high) = (_mm256_permute2f128_pd::<0x20>(a, b), _mm256_permute2f128_pd::<0x31>(a, b));
             (_mm256_unpacklo_pd(low, high), _mm256_unpackhi_pd(low, high))
@@ -488,6 +621,14 @@ pub mod x86 {
         F16, __m512, f32, 16, _mm512_loadu_ps _mm512_storeu_ps _mm512_stream_ps _mm512_set1_ps _mm512_add_ps _mm512_sub_ps _mm512_mul_ps
         _mm512_fmadd_ps _mm512_fnmadd_ps _mm512_div_ps _mm512_sqrt_ps, D8 __mmask16,
         less(a, b) _mm512_cmp_ps_mask::<_CMP_LT_OQ>(a, b), choose(m, a, b) _mm512_mask_blend_ps(m, b, a),
+        lanes(first, end) {
+            let below = |n: isize| ((1u32 << n.clamp(0, 16)) - 1) as __mmask16;
+            _kandn_mask16(below(first), below(end))
+        },
+        some(m, p) _mm512_maskz_loadu_ps(m, p),
+        first(v, p, n) _mm512_mask_storeu_ps(p, ((1u32 << n.min(16)) - 1) as __mmask16, v),
+        nan(v) _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(v, v) != 0,
+        sum(v) _mm512_reduce_add_ps(v),
         apart(a, b) {
             let even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
             let odd = _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
@@ -556,6 +697,14 @@ pub mod x86 {
         D8, __m512d, f64, 8, _mm512_loadu_pd _mm512_storeu_pd _mm512_stream_pd _mm512_set1_pd _mm512_add_pd _mm512_sub_pd _mm512_mul_pd
         _mm512_fmadd_pd _mm512_fnmadd_pd _mm512_div_pd _mm512_sqrt_pd, D8 __mmask8,
         less(a, b) _mm512_cmp_pd_mask::<_CMP_LT_OQ>(a, b), choose(m, a, b) _mm512_mask_blend_pd(m, b, a),
+        lanes(first, end) {
+            let below = |n: isize| ((1u32 << n.clamp(0, 8)) - 1) as __mmask8;
+            _kandn_mask8(below(first), below(end))
+        },
+        some(m, p) _mm512_maskz_loadu_pd(m, p),
+        first(v, p, n) _mm512_mask_storeu_pd(p, ((1u32 << n.min(8)) - 1) as __mmask8, v),
+        nan(v) _mm512_cmp_pd_mask::<_CMP_UNORD_Q>(v, v) != 0,
+        sum(v) _mm512_reduce_add_pd(v),
         apart(a, b) {
             let (even, odd) = (_mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14), _mm512_setr_epi64(1, 3, 5, 7, 9, 11, 13, 15));
             (_mm512_permutex2var_pd(a, even, b), _mm512_permutex2var_pd(a, odd, b))
@@ -582,4 +731,55 @@ pub mod x86 {
             })
         }
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Parts of vectors: `x` has 32 numbers.
+    struct Parts<'a, T>(&'a [T]);
+    macro_rules! parts {
+        ($($t:ty)*) => {$(
+            impl Body<$t> for Parts<'_, $t> {
+                #[inline(always)]
+                unsafe fn run<V: Vector<T = $t>>(self) {
+                    // SAFETY: the machine has the vectors; `x` and `to` are longer than they are.
+                    unsafe {
+                        for (first, end) in (-2..=V::N as isize + 2).flat_map(|a| [0, 3, 5, 7, 40].map(|b| (a, a + b))) {
+                            let mut to = [0.0; 32];
+                            V::load_where(V::lanes(first, end), self.0.as_ptr()).store(to.as_mut_ptr());
+                            let want = |i: usize| if (first..end).contains(&(i as isize)) { self.0[i] } else { 0.0 };
+                            assert!((0..V::N).all(|i| to[i] == want(i)), "{first} {end} {to:?}");
+                        }
+                        let v = V::load(self.0.as_ptr());
+                        for n in 0..V::N + 2 {
+                            let mut to = [-1.0; 32];
+                            v.store_first(to.as_mut_ptr(), n);
+                            let want = |i: usize| if i < n.min(V::N) { self.0[i] } else { -1.0 };
+                            assert!((0..32).all(|i| to[i] == want(i)), "{n} {to:?}");
+                        }
+                        assert_eq!(v.sum(), self.0[..V::N].iter().sum::<$t>());
+                        assert!(!v.has_nan());
+                        for i in 0..V::N {
+                            let mut x = self.0.to_vec();
+                            x[i] = <$t>::NAN;
+                            assert!(V::load(x.as_ptr()).has_nan());
+                        }
+                    }
+                }
+            }
+        )*};
+    }
+    parts!(f32 f64);
+
+    #[test]
+    fn parts_of_vectors() {
+        for level in [Level::Portable, Level::V3, Level::V4] {
+            if level <= isa::level() && are_there(level) {
+                f32::run(level, Parts(&std::array::from_fn::<f32, 32, _>(|i| i as f32 + 1.0)));
+                f64::run(level, Parts(&std::array::from_fn::<f64, 32, _>(|i| i as f64 + 1.0)));
+            }
+        }
+    }
 }

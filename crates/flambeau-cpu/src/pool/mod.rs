@@ -1,10 +1,10 @@
 //! Pooling over 1 to 3 spatial dimensions of contiguous `[planes, spatial...]` memory (`planes` is batch times
 //! channels). Indices are flat positions in the input plane.
 
-mod avx512;
 pub mod erased;
 pub mod fractional;
 pub mod planes;
+mod vectors;
 mod windows;
 
 use crate::conv::{ConvScalar, LANES as L, Packing, by_stride, single, single_mut};
@@ -296,10 +296,10 @@ fn max_planes<T: PoolScalar, P: Position>(s: &PoolShape, x: &[T], y: &mut [T], i
                 if let (Some(y), Ok(places)) =
                     (single_mut(&mut *y), bytemuck::try_cast_slice::<P, i32>(&places))
                     && size_of::<P>() == 4
-                    && avx512::available()
+                    && vectors::available()
                 {
                     packing.pack(x, padded, T::up);
-                    avx512::max(s, &packing, single(padded), places, y, index);
+                    vectors::max(s, &packing, single(padded), places, y, index);
                     continue;
                 }
                 run(MaxPlane::<T, P> { s, packing: &packing, x, padded, places: &places, y, index });

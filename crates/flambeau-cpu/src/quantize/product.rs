@@ -1,6 +1,6 @@
 //! Products of matrices of bytes, `u8 x i8 -> i32`, exact: what quantized layers are made of. The right operand is packed
-//! once. AVX512-VNNI multiplies and adds 64 pairs in one instruction, AVX2 32 pairs in two (widened, so that nothing
-//! saturates); the portable loop does the same sums.
+//! once. AVX512-VNNI multiplies and adds 64 pairs in one instruction, AVX2 32 pairs in three where no two products leave 16 bits
+//! together, and otherwise 16 in two (widened, so that nothing saturates); the portable loop does the same sums.
 
 use crate::engine::isa::{Level, level};
 use crate::engine::parallel::{parallel_chunks, with_threads_for};
@@ -20,6 +20,8 @@ const PASSED: usize = 1 << 18;
 pub struct Packed {
     panels: Vec<i8>,
     sums: Vec<i32>,
+    /// The most that the sizes of two neighbouring terms of a column come to.
+    most: i32,
     k: usize,
     n: usize,
 }
@@ -38,16 +40,19 @@ impl Packed {
         let quads = k.div_ceil(4);
         let mut panels = filled(0i8, n.div_ceil(COLS).checked_mul(quads)?.checked_mul(4 * COLS)?);
         let mut sums = filled(0i32, n);
+        let mut most = 0;
         if k > 0 {
             for (j, row) in weight.chunks_exact(k).enumerate() {
                 sums[j] = row.iter().map(|w| i32::from(*w)).sum();
+                let size = |pair: &[i8]| pair.iter().map(|w| i32::from(*w).abs()).sum();
+                most = row.chunks(2).map(size).fold(most, i32::max);
                 let panel = &mut panels[j / COLS * quads * 4 * COLS..];
                 for (p, w) in row.iter().enumerate() {
                     panel[p / 4 * 4 * COLS + j % COLS * 4 + p % 4] = *w;
                 }
             }
         }
-        Some(Packed { panels, sums, k, n })
+        Some(Packed { panels, sums, most, k, n })
     }
     /// Columns of the result.
     pub fn columns(&self) -> usize {
@@ -127,6 +132,42 @@ mod x86 {
         }
     }
 
+    /// Where no two products leave 16 bits together.
+    ///
+    /// # Safety
+    /// The machine has AVX2; otherwise as [`vnni`], of one panel.
+    #[target_feature(enable = "avx2")]
+    pub(super) unsafe fn short<const R: usize>(
+        a: *const u8,
+        lda: usize,
+        quads: usize,
+        panel: *const i8,
+        out: &mut [[i32; COLS]],
+    ) {
+        let ones = _mm256_set1_epi16(1);
+        let mut sums = [[_mm256_setzero_si256(); 2]; R];
+        for q in 0..quads {
+            let at = panel.wrapping_add(q * 4 * COLS);
+            _mm_prefetch::<_MM_HINT_T0>(at.wrapping_add(AHEAD));
+            // SAFETY: place `q` of the panel.
+            let b = unsafe { [_mm256_loadu_si256(at.cast()), _mm256_loadu_si256(at.add(32).cast())] };
+            for (i, sums) in sums.iter_mut().enumerate() {
+                // SAFETY: four bytes within row `i`.
+                let four = unsafe { a.add(i * lda + 4 * q).cast::<i32>().read_unaligned() };
+                let four = _mm256_set1_epi32(four);
+                for (s, b) in sums.iter_mut().zip(b) {
+                    *s = _mm256_add_epi32(*s, _mm256_madd_epi16(_mm256_maddubs_epi16(four, b), ones));
+                }
+            }
+        }
+        for (out, sums) in out.iter_mut().zip(&sums) {
+            for (out, s) in out.chunks_exact_mut(8).zip(sums) {
+                // SAFETY: eight integers of a row of the tile.
+                unsafe { _mm256_storeu_si256(out.as_mut_ptr().cast(), *s) };
+            }
+        }
+    }
+
     /// # Safety
     /// The machine has AVX2; otherwise as [`vnni`], of one panel.
     #[target_feature(enable = "avx2")]
@@ -174,6 +215,9 @@ enum Way {
     Portable,
     #[cfg(target_arch = "x86_64")]
     Avx2,
+    /// AVX2, where no two products leave 16 bits together.
+    #[cfg(target_arch = "x86_64")]
+    Short,
     #[cfg(target_arch = "x86_64")]
     Vnni,
 }
@@ -208,19 +252,22 @@ fn tile(way: Way, a: &[u8], lda: usize, rows: usize, b: &Packed, first: usize, t
             }
         }
         #[cfg(target_arch = "x86_64")]
-        Way::Avx2 => {
+        Way::Avx2 | Way::Short => {
+            // as many sums as there are registers for
+            let once = if way == Way::Avx2 { 2 } else { 4 };
             for (p, t) in tiles.iter_mut().enumerate() {
                 let panel = panels[p * size..].as_ptr();
-                // as many sums as there are registers
-                for from in (0..rows).step_by(4) {
+                for from in (0..rows).step_by(once) {
                     let (a, t) = (a[from * lda..].as_ptr(), &mut t[from..]);
                     // SAFETY: `way` found AVX2; rows and panel were checked above.
                     unsafe {
-                        match rows - from {
-                            1 => x86::avx2::<1>(a, lda, quads, panel, t),
-                            2 => x86::avx2::<2>(a, lda, quads, panel, t),
-                            3 => x86::avx2::<3>(a, lda, quads, panel, t),
-                            _ => x86::avx2::<4>(a, lda, quads, panel, t),
+                        match (way == Way::Avx2, rows - from) {
+                            (true, 1) => x86::avx2::<1>(a, lda, quads, panel, t),
+                            (true, _) => x86::avx2::<2>(a, lda, quads, panel, t),
+                            (false, 1) => x86::short::<1>(a, lda, quads, panel, t),
+                            (false, 2) => x86::short::<2>(a, lda, quads, panel, t),
+                            (false, 3) => x86::short::<3>(a, lda, quads, panel, t),
+                            (false, _) => x86::short::<4>(a, lda, quads, panel, t),
                         }
                     }
                 }
@@ -268,7 +315,20 @@ pub(super) type Done<'a> = &'a (dyn Fn(usize, std::ops::Range<usize>, &[[i32; CO
 ///
 /// Sums are those of 32-bit integers; they wrap beyond 2^31, which takes more than 65,000 terms.
 pub(super) fn product(a: &[u8], m: usize, b: &Packed, done: Done) {
-    run(way(), a, m, b, done);
+    run(narrowed(way(), a, b), a, m, b, done);
+}
+/// A faster way for these operands, where there is one.
+fn narrowed(way: Way, a: &[u8], b: &Packed) -> Way {
+    #[cfg(target_arch = "x86_64")]
+    if way == Way::Avx2 {
+        let most = i32::from(a.iter().fold(0, |most, v| most.max(*v)));
+        // up to 128 the least sum is that of twice -128, which 16 bits hold, and the largest that of twice 127
+        if most <= 128 || most * b.most <= i32::from(i16::MAX) {
+            return Way::Short;
+        }
+    }
+    let _ = (a, b.most);
+    way
 }
 fn run(way: Way, a: &[u8], m: usize, b: &Packed, done: Done) {
     let (k, n) = (b.k, b.n);
@@ -335,28 +395,31 @@ mod tests {
             (16, 40, 12),
             (14, 80, 8),
         ] {
-            let a = bytes(m * k, 37);
-            let w: Vec<i8> = bytes(n * k, 91).iter().map(|b| *b as i8).collect();
-            let b = Packed::new(&w, n, k).unwrap();
-            let mut want = vec![0i32; m * n];
-            for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
-                want[i * n + j] = (0..k).map(|p| i32::from(a[i * k + p]) * i32::from(w[j * k + p])).sum();
-            }
-            let mut ways = vec![Way::Portable];
-            #[cfg(target_arch = "x86_64")]
-            ways.extend([Way::Avx2, Way::Vnni].into_iter().filter(|w| match w {
-                Way::Vnni => way() == Way::Vnni,
-                _ => level() >= Level::V3,
-            }));
-            for w in ways {
-                let got = Mutex::new(vec![0i32; m * n]);
-                run(w, &a, m, &b, &|i0, run, rows| {
-                    let mut got = got.lock().unwrap();
-                    for (i, row) in rows.iter().enumerate() {
-                        got[(i0 + i) * n + run.start..][..run.len()].copy_from_slice(&row[..run.len()]);
-                    }
-                });
-                assert_eq!(got.into_inner().unwrap(), want, "{w:?} {m} {n} {k}");
+            for most in [255u8, 128] {
+                let a: Vec<u8> = bytes(m * k, 37).iter().map(|v| *v.min(&most)).collect();
+                let w: Vec<i8> = bytes(n * k, 91).iter().map(|b| *b as i8).collect();
+                let b = Packed::new(&w, n, k).unwrap();
+                let mut want = vec![0i32; m * n];
+                for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
+                    want[i * n + j] = (0..k).map(|p| i32::from(a[i * k + p]) * i32::from(w[j * k + p])).sum();
+                }
+                let mut ways = vec![Way::Portable];
+                #[cfg(target_arch = "x86_64")]
+                ways.extend([Way::Avx2, Way::Short, Way::Vnni].into_iter().filter(|w| match w {
+                    Way::Vnni => way() == Way::Vnni,
+                    Way::Short => level() >= Level::V3 && narrowed(Way::Avx2, &a, &b) == Way::Short,
+                    _ => level() >= Level::V3,
+                }));
+                for w in ways {
+                    let got = Mutex::new(vec![0i32; m * n]);
+                    run(w, &a, m, &b, &|i0, run, rows| {
+                        let mut got = got.lock().unwrap();
+                        for (i, row) in rows.iter().enumerate() {
+                            got[(i0 + i) * n + run.start..][..run.len()].copy_from_slice(&row[..run.len()]);
+                        }
+                    });
+                    assert_eq!(got.into_inner().unwrap(), want, "{w:?} {m} {n} {k}");
+                }
             }
         }
     }

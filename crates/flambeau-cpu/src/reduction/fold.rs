@@ -1,7 +1,7 @@
 //! The engine: how rows and columns are cut into blocks, and how blocks are joined.
 
 use super::partition::{Kernel, MOST, reduce_rows};
-use crate::engine::cache::prefetch_page;
+use crate::engine::cache::{far, prefetch_far, prefetch_page};
 use crate::engine::isa::{self, Isa, Job, Level};
 use crate::engine::room::grow;
 use crate::engine::span;
@@ -110,13 +110,18 @@ impl<S> Lanes<S> {
         S: Step<T>,
     {
         let s = &self.0;
-        let mut l = [[s.init(); N]; 2];
+        let (mut l, far) = ([[s.init(); N]; 2], far());
         let pairs = x.as_chunks::<N>().0.as_chunks::<2>().0;
         // Each group starts afresh, so that no lane adds a long chain one by one.
         for group in pairs.chunks(STEPS) {
             let (mut m, mut n) = ([s.init(); N], [s.init(); N]);
-            prefetch_page(group.as_ptr().cast());
+            if !far {
+                prefetch_page(group.as_ptr().cast());
+            }
             for [a, b] in group {
+                if far {
+                    prefetch_far(a.as_ptr().cast(), 2 * size_of_val(a));
+                }
                 for j in 0..N {
                     m[j] = s.step(m[j], a[j]);
                 }

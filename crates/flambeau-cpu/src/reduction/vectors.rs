@@ -2,7 +2,7 @@
 //! the end of a row, which takes as long as a quarter of a row of 1024 numbers.
 
 #[cfg(target_arch = "x86_64")]
-use crate::engine::cache::prefetch_page;
+use crate::engine::cache::{far, prefetch_far, prefetch_page};
 use crate::engine::isa::Isa;
 #[cfg(target_arch = "x86_64")]
 use crate::engine::simd::{Vector, x86};
@@ -24,15 +24,20 @@ const STEPS: usize = 16;
 unsafe fn sum<V: Vector<T: Arith>>(x: &[V::T]) -> V::T {
     // SAFETY: the caller's promise; all loads lie in their chunks.
     unsafe {
-        let zero = V::splat(V::T::ZERO);
+        let (zero, far) = (V::splat(V::T::ZERO), far());
         let mut total = [zero; SUMS];
         let mut rest: &[V::T] = &[];
         for group in x.chunks(STEPS * SUMS * V::N) {
-            prefetch_page(group.as_ptr().cast());
+            if !far {
+                prefetch_page(group.as_ptr().cast());
+            }
             let steps = group.chunks_exact(SUMS * V::N);
             rest = steps.remainder();
             let mut part = [zero; SUMS];
             for step in steps {
+                if far {
+                    prefetch_far(step.as_ptr().cast(), size_of_val(step));
+                }
                 for k in 0..SUMS {
                     part[k] = part[k].add(V::load(step.as_ptr().add(k * V::N)));
                 }

@@ -117,6 +117,12 @@ fn floats_match_the_model() {
         check::<Complex<f64>>(&mut rng, m, n, k);
         check::<Complex<f16>>(&mut rng, m, n, k);
     }
+    // few rows or columns of much: by panels, of each layout
+    for (m, n, k) in [(16, 300, 300), (13, 77, 530), (300, 30, 70), (48, 95, 256)] {
+        for _ in 0..4 {
+            check::<f32>(&mut rng, m, n, k);
+        }
+    }
 }
 
 #[test]

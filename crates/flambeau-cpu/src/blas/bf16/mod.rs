@@ -35,9 +35,7 @@ pub(super) fn suits(m: usize, n: usize, k: usize) -> bool {
 fn vectors() -> bool {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
-        static AMD: std::sync::LazyLock<bool> =
-            std::sync::LazyLock::new(|| std::arch::x86_64::__cpuid(0).ebx == u32::from_le_bytes(*b"Auth"));
-        isa::level() == isa::Level::V4 && std::arch::is_x86_feature_detected!("avx512bf16") && *AMD
+        isa::level() == isa::Level::V4 && std::arch::is_x86_feature_detected!("avx512bf16") && isa::amd()
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     false

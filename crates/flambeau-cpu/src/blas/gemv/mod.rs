@@ -1,6 +1,6 @@
 //! Matrix times vector, and dot products: one pass over memory, so no packing.
 
-mod avx512;
+mod vectors;
 
 use super::{MatmulScalar, RawMat, RawOut};
 use crate::engine::SharedMut;
@@ -191,7 +191,7 @@ where
             let y = unsafe { y.slice(r.start, r.len()) };
             let step = if by_rows { mat.rs } else { mat.cs };
             // SAFETY: the caller vouches for the matrix, whose rows `r` these are.
-            let done = unsafe { avx512::matvec(mat.at(r.start, 0).p, step, by_rows, x, y) };
+            let done = unsafe { vectors::matvec(mat.at(r.start, 0).p, step, by_rows, x, y) };
             if done {
             } else if by_rows {
                 run(ByRows { m: mat, i0: r.start, x, y: &mut *y });

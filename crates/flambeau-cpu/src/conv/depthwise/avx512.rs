@@ -1,9 +1,9 @@
 //! f32 planes of depthwise convolutions with AVX-512: several vectors, or several taps, side by side, since a sum alone
 //! waits for each of its terms.
 
-use crate::blas::unpacked::available;
 use crate::conv::packing::{L, Packing};
 use crate::conv::shape::ConvShape;
+use crate::engine::isa::{Level, level};
 use crate::engine::room::room;
 
 #[cfg(target_arch = "x86_64")]
@@ -171,6 +171,11 @@ mod x86 {
             };
         }
     }
+}
+
+/// Whether this machine has the instructions.
+fn available() -> bool {
+    cfg!(target_arch = "x86_64") && level() >= Level::V4
 }
 
 /// Vectors of short rows that are computed side by side: enough to hide the latency of a multiply-add.

@@ -1,7 +1,12 @@
-//! f32 products with AVX-512 that read both operands where they lie, for kernels whose matrices are small, used once, or
+//! f32 products with AVX-512 or AVX2 that read both operands where they lie, for kernels whose matrices are small, used once, or
 //! not matrices at all: packing them as the gemm crate does would cost a good part of the product.
 
+#[cfg(target_arch = "x86_64")]
+pub(super) mod avx2;
+
 use super::{RawMat, RawOut};
+#[cfg(target_arch = "x86_64")]
+use crate::engine::isa::{Level, level};
 
 /// Rows of a register tile.
 pub(crate) const ROWS: usize = 8;
@@ -194,8 +199,8 @@ pub(crate) unsafe fn store(s: &Store) {
     assert!(s.first + s.n <= COLS);
     #[cfg(target_arch = "x86_64")]
     if s.step == 1 {
-        // SAFETY: the caller's promise.
-        return unsafe { store_v4(s) };
+        // SAFETY: the caller's promise; there is AVX2 where there is no more.
+        return unsafe { if wide() { store_v4(s) } else { avx2::store(s) } };
     }
     for (r, from) in s.from.chunks_exact(COLS).enumerate() {
         let bias = s.bias.get(r).copied().unwrap_or(0.0);
@@ -209,7 +214,26 @@ pub(crate) unsafe fn store(s: &Store) {
 /// Whether this machine can run [`tile`].
 #[inline]
 pub(crate) fn available() -> bool {
-    cfg!(target_arch = "x86_64") && crate::engine::isa::level() == crate::engine::isa::Level::V4
+    #[cfg(target_arch = "x86_64")]
+    return level() >= Level::V3;
+    #[cfg(not(target_arch = "x86_64"))]
+    false
+}
+/// Whether the kernels are those of AVX-512.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+fn wide() -> bool {
+    level() >= Level::V4
+}
+
+/// How many of `most` terms of a sum are taken at a time, so that what they need of B stays near: with AVX2 a tile passes over it
+/// twice, and the first cache level has room for half as much beside A.
+pub(crate) fn near(most: usize) -> usize {
+    #[cfg(target_arch = "x86_64")]
+    if !wide() {
+        return most.min(DEPTH / 2);
+    }
+    most
 }
 
 /// Computes a tile.
@@ -220,8 +244,11 @@ pub(crate) fn available() -> bool {
 pub(crate) unsafe fn tile(t: &Tile) {
     debug_assert!(t.n >= 1 && t.n <= COLS);
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller's promise; there is AVX2 where there is no more.
     unsafe {
+        if !wide() {
+            return avx2::tile::<false>(t, 0);
+        }
         match t.n.div_ceil(LANES) {
             1 => x86::tile::<1, false>(t, 0),
             2 => x86::tile::<2, false>(t, 0),
@@ -240,8 +267,11 @@ pub(crate) unsafe fn tile(t: &Tile) {
 pub(crate) unsafe fn tile_ahead(t: &Tile, ahead: usize) {
     debug_assert!(t.n >= 1 && t.n <= COLS);
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller's promise; there is AVX2 where there is no more.
     unsafe {
+        if !wide() {
+            return avx2::tile::<true>(t, ahead);
+        }
         match t.n.div_ceil(LANES) {
             1 => x86::tile::<1, true>(t, ahead),
             2 => x86::tile::<2, true>(t, ahead),
@@ -261,9 +291,13 @@ pub(crate) unsafe fn tile_ahead(t: &Tile, ahead: usize) {
 pub(crate) unsafe fn turn(from: *const f32, step: usize, n: usize, depth: usize, to: *mut f32) {
     debug_assert!(n <= COLS);
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller's promise; there is AVX2 where there is no more.
     unsafe {
-        x86::turn(from, step, n, depth, to);
+        if wide() {
+            x86::turn(from, step, n, depth, to)
+        } else {
+            avx2::turn::<COLS, LANES>(from, step, n, depth, to)
+        }
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = (from, step, n, depth, to);
@@ -298,8 +332,9 @@ pub(crate) unsafe fn product(
     for (p, i) in inner.iter_mut().enumerate().take(k) {
         *i = ((p * a.cs) as u32, (p * b.rs) as u32);
     }
-    for p in (0..k.max(1)).step_by(DEPTH) {
-        let inner = &inner[..DEPTH.min(k - p)];
+    let depth = near(DEPTH);
+    for p in (0..k.max(1)).step_by(depth) {
+        let inner = &inner[..depth.min(k - p)];
         column_tiles(n, |j, n| {
             for i in (0..m).step_by(ROWS) {
                 let row = |r: usize| a.at((i + r).min(m - 1), p).p;
