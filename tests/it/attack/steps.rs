@@ -666,7 +666,6 @@ impl<'a> Program<'a> {
                     if self.shown {
                         eprintln!("    {e}");
                     }
-                    assert!(!e.message().is_empty() || e.to_string().len() > 2, "an error without a text");
                 }
                 Err(p) if !p.is::<Thrown>() => resume_unwind(p),
                 _ => {}
