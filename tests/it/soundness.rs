@@ -308,3 +308,10 @@ fn shared_schedules_are_no_locks() {
     assert_eq!(s.get_last_lr(), [0.05]);
     *seen.lock().unwrap() = None;
 }
+
+/// A tensor without elements may have any number of rows: lists of them are an error where there is no memory for so many.
+#[test]
+fn lists_of_rows_that_no_memory_holds() {
+    let t = ops::zeros(&[1 << 62, 0], None, None, None, None).expect("nothing");
+    assert!(t.try_tolist().is_err() && t.try_to_nested::<Vec<Vec<f32>>>().is_err());
+}

@@ -6,6 +6,8 @@ mod huge;
 mod names;
 mod newer;
 mod parts;
+mod sequences;
+mod steps;
 mod tools;
 mod within;
 
@@ -196,6 +198,21 @@ const CRAFTED: &[(&str, fn() -> Result<Tensor>)] = &[
         one("torch.quantize_per_tensor", &args, &[])
     }),
     ("coo", || coo(&[0, 1, 1, 0], &[2, 2]).map(|t| t.0)),
+    ("coo, a number", || one("torch.Tensor.to_sparse", &[ramp(&[]).into()], &[])),
+    ("coo, a number, gradients", || {
+        let t = ramp(&[]);
+        t.try_requires_grad_(true)?;
+        one("torch.Tensor.to_sparse", &[t.into()], &[])
+    }),
+    ("coo, nothing", || one("torch.Tensor.to_sparse", &[ramp(&[2, 0]).into()], &[])),
+    ("coo, all dimensions dense", || {
+        let none = ops::zeros(&[0, 2], Some(DType::I64), None, None, None)?;
+        one("torch.sparse_coo_tensor", &[none.into(), ramp(&[2, 2, 2]).into(), list(&[2, 2])], &[])
+    }),
+    ("coo, a dense dimension", || one("torch.Tensor.to_sparse", &[ramp(&[2, 2]).into(), Value::Int(1)], &[])),
+    ("csr, nothing", || one("torch.Tensor.to_sparse_csr", &[ramp(&[0, 2]).into()], &[])),
+    ("csr, batches", || one("torch.Tensor.to_sparse_csr", &[ramp(&[2, 2, 2]).into()], &[])),
+    ("bsc", || one("torch.Tensor.to_sparse_bsc", &[ramp(&[2, 2]).into(), list(&[1, 2])], &[])),
     ("coo, beyond", || coo(&[0, 1, i64::MAX, 7], &[2, 2]).map(|t| t.0)),
     ("coo, below", || coo(&[0, 1, i64::MIN, -1], &[2, 2]).map(|t| t.0)),
     ("coo, huge sizes", || coo(&[0, 1, 1, 0], &[1 << 31, 1 << 31]).map(|t| t.0)),

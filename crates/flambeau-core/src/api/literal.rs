@@ -309,25 +309,36 @@ pub trait Nested: Sized {
     /// Number of levels.
     const RANK: usize;
     /// Takes the elements of sizes `sizes` from an iterator.
-    fn take(sizes: &[i64], from: &mut dyn Iterator<Item = Scalar>) -> Self;
+    ///
+    /// # Errors
+    /// When there is no memory for the rows.
+    fn take(sizes: &[i64], from: &mut dyn Iterator<Item = Scalar>) -> Result<Self>;
 }
 impl<T: Item> Nested for Vec<T> {
     const RANK: usize = 1;
-    fn take(sizes: &[i64], from: &mut dyn Iterator<Item = Scalar>) -> Self {
-        from.take(sizes[0] as usize).map(T::from_scalar).collect()
+    fn take(sizes: &[i64], from: &mut dyn Iterator<Item = Scalar>) -> Result<Self> {
+        Ok(from.take(sizes[0] as usize).map(T::from_scalar).collect())
     }
 }
 impl<T: Item> Nested for Vec<Vec<T>> {
     const RANK: usize = 2;
-    fn take(sizes: &[i64], from: &mut dyn Iterator<Item = Scalar>) -> Self {
-        (0..sizes[0]).map(|_| Vec::take(&sizes[1..], from)).collect()
+    fn take(sizes: &[i64], from: &mut dyn Iterator<Item = Scalar>) -> Result<Self> {
+        rows(sizes[0], || Nested::take(&sizes[1..], from))
     }
 }
 impl<T: Item> Nested for Vec<Vec<Vec<T>>> {
     const RANK: usize = 3;
-    fn take(sizes: &[i64], from: &mut dyn Iterator<Item = Scalar>) -> Self {
-        (0..sizes[0]).map(|_| Vec::take(&sizes[1..], from)).collect()
+    fn take(sizes: &[i64], from: &mut dyn Iterator<Item = Scalar>) -> Result<Self> {
+        rows(sizes[0], || Nested::take(&sizes[1..], from))
     }
+}
+/// So many rows, one after the other: a tensor without elements may have any number of them.
+fn rows<T>(n: i64, mut row: impl FnMut() -> Result<T>) -> Result<Vec<T>> {
+    let mut all = crate::tensor::geometry::room(n)?;
+    for _ in 0..n {
+        all.push(row()?);
+    }
+    Ok(all)
 }
 fn scalars(t: &Tensor) -> Result<Vec<Scalar>> {
     if t.dtype().is_quantized() {
@@ -349,7 +360,7 @@ impl Tensor {
     /// The elements as nested vectors: `x.to_nested::<Vec<Vec<f32>>>()`.
     ///
     /// # Errors
-    /// When the number of dimensions is another one.
+    /// When the number of dimensions is another one, or there is no memory for the rows.
     pub fn try_to_nested<N: Nested>(&self) -> Result<N> {
         if self.dim() != N::RANK {
             return Err(Error::shape(format!(
@@ -358,7 +369,7 @@ impl Tensor {
                 self.dim()
             )));
         }
-        Ok(N::take(self.sizes(), &mut scalars(self)?.into_iter()))
+        N::take(self.sizes(), &mut scalars(self)?.into_iter())
     }
     /// [`Tensor::try_to_nested`] that panics.
     #[track_caller]
@@ -389,14 +400,14 @@ impl Tensor {
     /// [`Tensor::tolist`] with an error instead of a panic.
     ///
     /// # Errors
-    /// When the elements cannot be read.
+    /// When the elements cannot be read, or there is no memory for the list.
     pub fn try_tolist(&self) -> Result<Value> {
-        fn nest(sizes: &[i64], from: &mut dyn Iterator<Item = Scalar>) -> Value {
-            match sizes.split_first() {
+        fn nest(sizes: &[i64], from: &mut dyn Iterator<Item = Scalar>) -> Result<Value> {
+            Ok(match sizes.split_first() {
                 None => from.next().map_or(Value::None, Value::from),
-                Some((n, rest)) => Value::List((0..*n).map(|_| nest(rest, from)).collect()),
-            }
+                Some((n, rest)) => Value::List(rows(*n, || nest(rest, from))?),
+            })
         }
-        Ok(nest(self.sizes(), &mut scalars(self)?.into_iter()))
+        nest(self.sizes(), &mut scalars(self)?.into_iter())
     }
 }

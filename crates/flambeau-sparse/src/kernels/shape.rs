@@ -227,7 +227,10 @@ fn transpose(t: &Tensor, a: i64, b: i64) -> Result<Tensor> {
         "sparse transpose: transposed dimensions must be sparse Got sparse_dim: {s}, d0: {a}, d1: {b}"
     );
     let mut dims: Vec<usize> = (0..t.dim()).collect();
-    dims.swap(a, b);
+    // a number has no dimension 0, and is its own transpose
+    if a != b {
+        dims.swap(a, b);
+    }
     permuted(&c, &dims)
 }
 fn permute(t: &Tensor, dims: &[i64]) -> Result<Tensor> {
@@ -411,6 +414,9 @@ fn cat(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
     let d = wrap_dim(dim, tensors[0].dim())?;
     let all = tensors.iter().map(|t| Coo::of(t, "cat")).collect::<Result<Vec<_>>>()?;
     let first = &all[0];
+    // PyTorch's words for a number among them
+    let numbers = first.sizes.is_empty();
+    ensure!(!numbers, Index, "Dimension out of range (expected to be in range of [-1, 0], but got 1)");
     let s = first.sparse_dim();
     let refs: Vec<&Tensor> = tensors.iter().collect();
     let dtype = result_type(&refs)?;
