@@ -436,9 +436,18 @@ pub fn bind(
 /// Switches to the `out=` form. False if the value does not fit.
 fn take_out(s: &Signature, v: &Value, bound: &mut Bound) -> bool {
     let Some((op, n)) = s.out else { return false };
+    // where numbers are taken for tensors, one is an output too, which nobody sees
+    let number = || {
+        let takes = n == 1 && s.params.iter().any(|p| matches!(p.kind, Kind::TensorOrNumber));
+        v.as_scalar().filter(|_| takes).and_then(|v| wrapped_number(v).ok())
+    };
     let given: Vec<Value> = match v {
         Value::None => return true,
         Value::Tensor(_) if n == 1 => vec![v.clone()],
+        v if v.as_scalar().is_some() => match number() {
+            Some(t) => vec![Value::Tensor(t)],
+            None => return false,
+        },
         Value::List(l) | Value::Tuple(l)
             if l.len() == n && l.iter().all(|x| matches!(x, Value::Tensor(_))) =>
         {

@@ -18,6 +18,7 @@ pub mod class;
 #[rustfmt::skip]
 mod generated;
 mod inplace;
+mod layers;
 mod legacy;
 mod names;
 pub mod object;
@@ -306,6 +307,13 @@ impl Function {
             }
             Target::Flagged(flag, position, plain, set) => {
                 let (on, args, kwargs) = routes::take_flag(flag, *position, args, kwargs);
+                let out = kwargs.iter().any(|(k, v)| k == "out" && !matches!(v, Value::None));
+                if on && out {
+                    let name = short_name(&self.path);
+                    return Err(Error::runtime(format!(
+                        "{name} does not support the out kwarg when {flag} is True"
+                    )));
+                }
                 if on { set.invoke(&args, &kwargs) } else { plain.invoke(&args, &kwargs) }
             }
             Target::Swapped(f) => {

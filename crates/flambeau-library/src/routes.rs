@@ -26,19 +26,27 @@ macro_rules! words {
 const ARGUMENTS: &[(&str, Adapt)] = {
     use crate::aliases::{alpha_second, beta_first, other_is_src, value_second};
     use crate::builtins::to_arguments;
+    use crate::layers::{embedding, fractional, operands, unpooling_1d, unpooling_2d, unpooling_3d};
     words![
         alpha_second,
         beta_first,
         chunking,
         coefficients,
+        embedding,
+        fractional,
         norm_by_name,
         one_factor,
+        operands,
         other_is_src,
         own_sizes,
         pairs_of_dims,
+        sequences_fit,
         split_by_name,
         start_of_tensor,
         to_arguments,
+        unpooling_1d,
+        unpooling_2d,
+        unpooling_3d,
         value_second,
     ]
 };
@@ -176,6 +184,40 @@ fn split_by_name(args: &[Value], kwargs: &Kwargs) -> Result<Arguments> {
     }
     Ok(in_order(&["tensor", "split_size_or_sections"], args, kwargs))
 }
+/// A list or tuple has a size, or a factor, for each of the input's spatial dimensions: a single number counts for all, a
+/// list of one does not.
+fn one_per_dimension(a: &mut Arguments) -> Result<()> {
+    let Some(Value::Tensor(x)) = argument(a, 0, "input") else { return Ok(()) };
+    let space = x.sizes().get(2..).unwrap_or(&[]).to_vec();
+    let shown = flambeau_core::tensor::geometry::fmt_sizes(&space).to_string();
+    for (at, name, what, letter) in
+        [(1, "size", "output size of", "o"), (2, "scale_factor", "scale_factor of shape", "s")]
+    {
+        let Some(v) = argument(a, at, name).filter(|v| v.items().is_some_and(|l| l.len() != space.len()))
+        else {
+            continue;
+        };
+        let (first, format) = if at == 1 { ("output", "output size") } else { (name, name) };
+        bail!(
+            Value,
+            "Input and {first} must have the same number of spatial dimensions, but got input with spatial dimensions of \
+             {shown} and {what} {}. Please provide input tensor in (N, C, d1, d2, ...,dK) format and {format} in \
+             ({letter}1, {letter}2, ...,{letter}K) format.",
+            flambeau_core::text::repr(v)?
+        );
+    }
+    Ok(())
+}
+/// `torch.nn.functional.interpolate`
+fn sequences_fit(args: &[Value], kwargs: &Kwargs) -> Result<Arguments> {
+    let mut a = (args.to_vec(), kwargs.to_vec());
+    let given =
+        |a: &mut Arguments, at, name| argument(a, at, name).is_some_and(|v| !matches!(v, Value::None));
+    if !(given(&mut a, 1, "size") && given(&mut a, 2, "scale_factor")) {
+        one_per_dimension(&mut a)?;
+    }
+    Ok(a)
+}
 /// A single scale factor counts for every dimension.
 fn one_factor(args: &[Value], kwargs: &Kwargs) -> Result<Arguments> {
     let mut a = (args.to_vec(), kwargs.to_vec());
@@ -185,6 +227,7 @@ fn one_factor(args: &[Value], kwargs: &Kwargs) -> Result<Arguments> {
         Value,
         "only one of size or scale_factor should be defined"
     );
+    one_per_dimension(&mut a)?;
     if let Some(v) = argument(&mut a, 2, "scale_factor")
         && let Some(s) = v.as_scalar()
     {
@@ -311,6 +354,13 @@ fn is_matrix_norm(args: &[Value], kwargs: &Kwargs) -> bool {
 fn matrix_norm(_: &Function, args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
     let names: &[&str] = &["input", "p", "dim", "keepdim", "out", "dtype"];
     let s = Slots::new("norm", names, args, kwargs)?;
+    let given = s.must(0)?;
+    ensure!(
+        matches!(given, Value::Tensor(_)),
+        Attribute,
+        "'{}' object has no attribute 'layout'",
+        given.type_name()
+    );
     let mut x = s.tensor()?;
     let p: String = s.get(1)?.unwrap_or_default();
     ensure!(p == "nuc" || p == "fro", Runtime, "linalg.matrix_norm: Order {p} not supported.");
@@ -327,6 +377,13 @@ fn matrix_norm(_: &Function, args: &[Value], kwargs: &Kwargs) -> Result<Vec<Valu
         None | Some(Value::None) => one(result),
         Some(out) => {
             let mut out = Tensor::from_value(out)?;
+            ensure!(
+                out.dtype() == result.dtype(),
+                Runtime,
+                "linalg.matrix_norm expected out tensor dtype {} but got: {}",
+                result.dtype().scalar_type_name(),
+                out.dtype().scalar_type_name()
+            );
             flambeau_core::backend::out::copy_to_out(&OutDtype::EXACT, &mut out, &result)?;
             one(out)
         }
@@ -374,6 +431,10 @@ fn pairs_of_dims(args: &[Value], kwargs: &Kwargs) -> Result<Arguments> {
     };
     let rank = match &a.0[..] {
         [Value::Tensor(t), Value::Tensor(u)] => t.dim().min(u.dim()) as i64,
+        [x, y] if matches!(dims, Value::Int(0..)) => {
+            let no_tensor = if matches!(x, Value::Tensor(_)) { y } else { x };
+            bail!(Attribute, "'{}' object has no attribute 'dim'", no_tensor.type_name());
+        }
         _ => return Ok(a),
     };
     let ints = |v: &Value| -> Result<Value> {
@@ -660,6 +721,9 @@ const NATIVE: &[(&str, NativeFn)] = &[
     ("torch.Tensor.cdouble", |a, k| cast("cdouble", DType::C128, a, k)),
     ("torch.unravel_index", |a, k| {
         let s = Slots::new("unravel_index", &["indices", "shape"], a, k)?;
+        if let Some(v) = s.values[0].filter(|v| !matches!(v, Value::Tensor(_))) {
+            bail!(Attribute, "'{}' object has no attribute 'is_complex'", v.type_name());
+        }
         let shape = match s.must(1)? {
             Value::Int(n) => vec![*n],
             v => Vec::<i64>::from_value(v)?,

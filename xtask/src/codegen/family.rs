@@ -363,7 +363,9 @@ fn by_hand(out: &mut String, form: &Form) -> Vec<(&'static str, String)> {
                 let _ = writeln!(out, "out::check_out_dtype({rule}, DType::{of_kind}, {o}.dtype())?;");
             }
             if form.is_composite() && form.mode == Mode::Inplace {
-                let _ = writeln!(out, "let before = out::before_overwriting({to})?;");
+                let others: Vec<_> = row.schema.args.iter().skip(1).filter(|a| a.ty.is_tensor()).collect();
+                let others = super::autograd::tensor_slice(&others);
+                let _ = writeln!(out, "let before = out::before_overwriting({to}, {others})?;");
                 args[0] = "&before".into();
             } else if form.is_composite() && row.refuses_late() {
                 out.push_str(&super::autograd::late(form));

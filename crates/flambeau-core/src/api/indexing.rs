@@ -208,18 +208,27 @@ fn used_dims(i: &Index) -> usize {
     }
 }
 
+fn check_step(s: &Slice) -> Result<()> {
+    ensure!(s.step != 0, Value, "slice step cannot be zero");
+    ensure!(s.step > 0, Value, "step must be greater than zero");
+    Ok(())
+}
 /// Applies all items that make views; what is left are index tensors, by dimension of the view.
 fn view_of(x: &Tensor, items: &[Index]) -> Result<(Tensor, Vec<Option<Tensor>>)> {
     let used: usize = items.iter().map(used_dims).sum();
-    let only_int = items.len() == 1 && matches!(items[0], Index::Int(_));
-    ensure!(
-        x.dim() > 0 || !only_int,
-        Index,
-        "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to convert a 0-dim \
-         tensor to a number"
-    );
-    if x.dim() == 0 && items.len() == 1 && matches!(items[0], Index::Slice(_)) {
-        return Err(Error::index("slice() cannot be applied to a 0-dim tensor."));
+    match items {
+        [Index::Int(i)] if x.dim() == 0 => {
+            ensure!(*i == 0, Index, "index {i} is out of bounds for dimension 0 with size 0");
+            return Err(Error::index(
+                "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to convert a \
+                 0-dim tensor to a number",
+            ));
+        }
+        [Index::Slice(s)] if x.dim() == 0 => {
+            check_step(s)?;
+            return Err(Error::index("slice() cannot be applied to a 0-dim tensor."));
+        }
+        _ => {}
     }
     ensure!(used <= x.dim(), Index, "too many indices for tensor of dimension {}", x.dim());
     let (mut v, mut d) = (x.clone(), 0usize);
@@ -240,8 +249,7 @@ fn view_of(x: &Tensor, items: &[Index]) -> Result<(Tensor, Vec<Option<Tensor>>)>
                 v = ops::select(&v, d as i64, *i)?;
             }
             Index::Slice(s) => {
-                ensure!(s.step != 0, Value, "slice step cannot be zero");
-                ensure!(s.step > 0, Value, "step must be greater than zero");
+                check_step(s)?;
                 if *s != Slice::step(1) {
                     v = ops::slice(&v, d as i64, s.start, s.stop, s.step)?;
                 }
@@ -383,28 +391,45 @@ fn item(v: &Value) -> Result<Index> {
         }
     })
 }
+/// What makes a tuple of a list.
+fn is_an_index(v: &Value) -> bool {
+    v.items().is_some()
+        || matches!(v, Value::Slice(..) | Value::Ellipsis | Value::None | Value::Tensor(_) | Value::Str(_))
+}
+/// [`from_value`] for a tensor: that there are too many items is said before what is wrong with one.
+fn index_of(x: &Tensor, v: &Value) -> Result<Vec<Index>> {
+    from_value(v).map_err(|e| {
+        let used = |v: &Value| match v {
+            Value::None | Value::Ellipsis | Value::Bool(_) => 0,
+            Value::Tensor(t) if matches!(t.dtype(), DType::Bool | DType::U8) => t.dim(),
+            _ => 1,
+        };
+        let used: usize = match v {
+            Value::Tuple(l) => l.iter().map(used).sum(),
+            one => used(one),
+        };
+        match used > x.dim() {
+            true => Error::index(format!("too many indices for tensor of dimension {}", x.dim())),
+            false => e,
+        }
+    })
+}
 /// The items of a Python index.
 pub fn from_value(v: &Value) -> Result<Vec<Index>> {
     match v {
         Value::Tuple(l) => l.iter().map(item).collect(),
-        // a list that holds more than numbers counts as a tuple
-        Value::List(l)
-            if l.iter().any(|v| {
-                matches!(v, Value::Slice(..) | Value::Ellipsis | Value::None | Value::Tensor(_))
-            }) =>
-        {
-            l.iter().map(item).collect()
-        }
+        // a short list that holds more than numbers counts as a tuple
+        Value::List(l) if l.len() < 32 && l.iter().any(is_an_index) => l.iter().map(item).collect(),
         one => Ok(vec![item(one)?]),
     }
 }
 /// `torch.Tensor.__getitem__` with a Python index.
 pub fn getitem(x: &Tensor, index: &Value) -> Result<Tensor> {
-    get(x, &from_value(index)?)
+    get(x, &index_of(x, index)?)
 }
 /// `torch.Tensor.__setitem__` with a Python index, and a tensor or number.
 pub fn setitem(x: &Tensor, index: &Value, value: &Value) -> Result<()> {
-    let items = from_value(index)?;
+    let items = index_of(x, index)?;
     match (value, value.as_scalar()) {
         (Value::Tensor(t), _) => set(x, &items, t),
         (_, Some(s)) => set(x, &items, &crate::api::ergonomic::wrapped_number(s)?),

@@ -291,7 +291,7 @@ impl Tensor {
     /// # Errors
     /// As `polygamma`, and where the result does not fit the dtype.
     pub fn try_polygamma_(&self, n: i64) -> Result<()> {
-        let r = ops::polygamma(n, &out::before_overwriting(self)?)?;
+        let r = ops::polygamma(n, &out::before_overwriting(self, &[])?)?;
         out::copy_to_self(self, &r)
     }
     /// Calls a function on every element, in row-major order, and writes what it returns. Slow, as in PyTorch: for what no

@@ -333,10 +333,14 @@ fn inference_written() -> Result<()> {
     ))
 }
 
-/// What the in-place form of a composite computes from: where the call is recorded, a copy, because the result may save
-/// its input, which is overwritten next.
-pub fn before_overwriting(self_: &Tensor) -> Result<Tensor> {
-    if recorded(self_) { crate::ops::clone(self_, None) } else { Ok(self_.clone()) }
+/// What the in-place form of a composite computes from: where the call is recorded, for it or for another input, a copy,
+/// because the result may save its input, which is overwritten next.
+pub fn before_overwriting(self_: &Tensor, others: &[&Tensor]) -> Result<Tensor> {
+    if recorded(self_) || others.iter().any(|t| recorded(t)) {
+        crate::ops::clone(self_, None)
+    } else {
+        Ok(self_.clone())
+    }
 }
 /// Refuses the `out=` form of a composite where gradients would be lost.
 pub fn refuse_gradients(name: &str, inputs: &[&Tensor], outs: &[&Tensor]) -> Result<()> {

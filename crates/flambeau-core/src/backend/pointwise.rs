@@ -216,6 +216,13 @@ fn run(
             }
         });
     }
+    // products and quotients of halves and a number are rounded once
+    let number = |i: &&usize| inputs[**i].dim() == 0 && inputs[**i].dtype() != compute;
+    let halves = matches!(compute, DType::F16 | DType::BF16);
+    let l = match spec.kernel.numbers().iter().find(number) {
+        Some(i) if halves && !inputs[*i].is_complex() => l.with_number(*i),
+        _ => l,
+    };
     // inputs in the dtype that the loop reads, without lazy bits
     let mut ready: SmallVec<[Cow<'_, Tensor>; 3]> = SmallVec::new();
     for (i, t) in inputs.iter().enumerate() {

@@ -1613,7 +1613,7 @@ fn float_power_adaptor(self_: &Tensor, exponent: &Tensor) -> Result<Tensor> {
 
 fn float_power_inplace_cpu(self_: &Tensor, exponent: &Tensor) -> Result<()> {
     f::float_power_inplace_check(self_, exponent)?;
-    let before = out::before_overwriting(self_)?;
+    let before = out::before_overwriting(self_, &[exponent])?;
     let r = f::float_power(&before, exponent)?;
     out::copy_to_self(self_, &r)
 }
@@ -4550,7 +4550,7 @@ fn ldexp_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 
 fn ldexp_inplace_cpu(self_: &Tensor, other: &Tensor) -> Result<()> {
     f::ldexp_inplace_check(self_, other)?;
-    let before = out::before_overwriting(self_)?;
+    let before = out::before_overwriting(self_, &[other])?;
     let r = f::ldexp(&before, other)?;
     out::copy_to_self(self_, &r)
 }

@@ -746,7 +746,7 @@ fn addbmm_inplace_cpu(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<()> {
-    let before = out::before_overwriting(self_)?;
+    let before = out::before_overwriting(self_, &[batch1, batch2])?;
     let r = f::addbmm(&before, batch1, batch2, beta, alpha)?;
     out::copy_to_self(self_, &r)
 }
@@ -929,7 +929,7 @@ fn addmv_adaptor(self_: &Tensor, mat: &Tensor, vec: &Tensor, beta: Scalar, alpha
 
 fn addmv_inplace_cpu(self_: &Tensor, mat: &Tensor, vec: &Tensor, beta: Scalar, alpha: Scalar) -> Result<()> {
     f::addmv_inplace_check(self_, mat, vec, beta, alpha)?;
-    let before = out::before_overwriting(self_)?;
+    let before = out::before_overwriting(self_, &[mat, vec])?;
     let r = f::addmv(&before, mat, vec, beta, alpha)?;
     out::copy_to_self(self_, &r)
 }

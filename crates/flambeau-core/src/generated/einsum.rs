@@ -25,6 +25,7 @@ pub(super) static EINSUM_INFO: OpInfo = OpInfo {
     python: &["torch.einsum"],
     aten: &[],
     conventions: &[
+        Convention { path: "", habit: Habit::Arguments("operands") },
         Convention { path: "", habit: Habit::Variadic },
         Convention { path: "torch.einsum", habit: Habit::Defined(&[]) },
     ],

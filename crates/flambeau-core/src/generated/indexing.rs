@@ -2940,6 +2940,7 @@ fn masked_fill_adaptor(self_: &Tensor, mask: &Tensor, value: Scalar) -> Result<T
 }
 
 fn masked_fill_inplace_kernel(self_: &Tensor, mask: &Tensor, value: Scalar) -> Result<()> {
+    f::masked_fill_inplace_check(self_, mask, value)?;
     f::masked_fill_plan(self_, mask, value)?.on(&MASKED_FILL_KERNELS).run_inplace(self_)
 }
 /// Type of [`MASKED_FILL_`].
@@ -3040,6 +3041,7 @@ fn masked_fill_tensor_adaptor(self_: &Tensor, mask: &Tensor, value: &Tensor) -> 
 }
 
 fn masked_fill_tensor_inplace_kernel(self_: &Tensor, mask: &Tensor, value: &Tensor) -> Result<()> {
+    f::masked_fill_tensor_inplace_check(self_, mask, value)?;
     f::masked_fill_tensor_plan(self_, mask, value)?.on(&MASKED_FILL_TENSOR_KERNELS).run_inplace(self_)
 }
 /// Type of [`MASKED_FILL_TENSOR_`].

@@ -5489,7 +5489,7 @@ fn renorm_adaptor(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar) -> Resul
 }
 
 fn renorm_inplace_cpu(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar) -> Result<()> {
-    let before = out::before_overwriting(self_)?;
+    let before = out::before_overwriting(self_, &[])?;
     let r = f::renorm(&before, p, dim, maxnorm)?;
     out::copy_to_self(self_, &r)
 }

@@ -850,7 +850,7 @@ fn mvlgamma_adaptor(self_: &Tensor, p: i64) -> Result<Tensor> {
 
 fn mvlgamma_inplace_cpu(self_: &Tensor, p: i64) -> Result<()> {
     f::mvlgamma_inplace_check(self_, p)?;
-    let before = out::before_overwriting(self_)?;
+    let before = out::before_overwriting(self_, &[])?;
     let r = f::mvlgamma(&before, p)?;
     out::copy_to_self(self_, &r)
 }

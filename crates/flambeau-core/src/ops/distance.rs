@@ -87,7 +87,26 @@ pub fn cdist(x1: &Tensor, x2: &Tensor, p: f64, compute_mode: Option<&str>) -> Re
     if a == 0 {
         return ops::sum(&d, Some(&[-1]), false, None);
     }
-    ops::linalg_vector_norm(&d, Scalar::Float(p), Some(&[-1]), false, None)
+    distance(&d, p)
+}
+/// The length of differences. Its gradient is a distance's, not that of a norm: a count's is zero and not none, and of
+/// several largest differences each has all of it.
+fn distance(d: &Tensor, p: f64) -> Result<Tensor> {
+    let n = ops::linalg_vector_norm(d, Scalar::Float(p), Some(&[-1]), false, None)?;
+    if !d.requires_grad() || (p != 0.0 && p != f64::INFINITY) {
+        return Ok(n);
+    }
+    let n = ops::detach(&n)?;
+    let size = ops::abs(d)?;
+    let others = match p == 0.0 {
+        true => ops::ones_like(&ops::detach(&size)?, Some(DType::Bool), None, None, None, None)?,
+        false => ops::ne(&ops::detach(&size)?, &ops::unsqueeze(&n, -1)?)?,
+    };
+    let parts = ops::sum(&ops::masked_fill(&size, &others, Scalar::Int(0))?, Some(&[-1]), false, None)?;
+    let change = sub(&parts, &ops::detach(&parts)?)?;
+    // infinite lengths have no difference
+    let change = ops::masked_fill(&change, &ops::isnan(&ops::detach(&change)?)?, Scalar::Int(0))?;
+    ops::add(&n, &change, ONE)
 }
 
 /// `pdist`
@@ -112,12 +131,5 @@ pub fn pdist(self_: &Tensor, p: f64) -> Result<Tensor> {
     if self_.sizes()[1] == 0 {
         return ops::sum(&d, Some(&[-1]), false, None);
     }
-    let n = ops::linalg_vector_norm(&d, Scalar::Float(p), Some(&[-1]), false, None)?;
-    if p == 0.0 && self_.requires_grad() {
-        // a count's gradient is zero here, unlike that of a norm, which is none
-        let all = ops::ones_like(&ops::detach(&d)?, Some(DType::Bool), None, None, None, None)?;
-        let none = ops::sum(&ops::masked_fill(&d, &all, Scalar::Int(0))?, Some(&[-1]), false, None)?;
-        return ops::add(&n, &none, ONE);
-    }
-    Ok(n)
+    distance(&d, p)
 }

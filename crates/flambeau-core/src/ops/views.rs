@@ -332,8 +332,8 @@ pub fn unfold(self_: &Tensor, dimension: i64, size: i64, step: i64) -> Result<Te
 
 /// `unbind.int`
 pub fn unbind(self_: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
-    ensure!(self_.dim() > 0, Index, "Dimension specified as {dim} but tensor has no dimensions");
     let d = wrap_dim(dim, self_.dim())?;
+    ensure!(self_.dim() > 0, Index, "Dimension specified as {d} but tensor has no dimensions");
     views(self_.sizes()[d], |i| select(self_, d as i64, i))
 }
 

@@ -1,7 +1,7 @@
 //! Indexing over slices of run-time type. `None` means that the dtypes are not supported. What only moves elements takes
 //! every dtype and is compiled once per element size; what adds takes bool, integers, floats and complex numbers.
 
-use super::{Along, IndexError, Inner, Reduce};
+use super::{Along, IndexError, Inner, Reduce, Rounding};
 use crate::engine::erase::erased;
 use crate::num::Num;
 use crate::pointwise::{FromParam, Param};
@@ -75,9 +75,9 @@ pub fn scatter_reduce(
     })
 }
 /// [`super::index_add`].
-pub fn index_add(data: AnyMut, g: Geo, idx: &[i64], src: Any, alpha: Param) -> Checked {
+pub fn index_add(data: AnyMut, g: Geo, idx: &[i64], src: Any, alpha: Param, rounding: Rounding) -> Checked {
     erased!(data, T in [BOOL, INT, HALF, FLOAT, COMPLEX, C32], same(src) => {
-        super::index_add::<T>(data.get(), g, idx, src.get(), T::narrow(<T as Num>::Acc::from_param(alpha)))
+        super::index_add::<T>(data.get(), g, idx, src.get(), <T as Num>::Acc::from_param(alpha), rounding)
     })
 }
 /// [`super::index_put_add`].

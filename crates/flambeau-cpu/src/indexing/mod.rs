@@ -9,7 +9,7 @@ use crate::engine::room::{collected, filled};
 use crate::engine::{SharedMut, span};
 use crate::num::{Arith, Num, Order};
 use crate::reduction::fold::{GRAIN, Geo};
-use flambeau_dtype::Element;
+use flambeau_dtype::{DType, Element};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How many indices ahead memory is asked for.
@@ -282,12 +282,12 @@ pub fn gather<T: Copy + Send + Sync>(
     if bad.into_inner() { check(idx, a.size) } else { Ok(()) }
 }
 /// `data[.., idx[p], ..] = f(data[..], src[p])`, in order of `p`. `src` is contiguous with the shape of the indices.
-pub fn scatter_with<T: Copy + Send + Sync>(
+pub fn scatter_with<T: Copy + Send + Sync, S: Copy + Sync>(
     data: &mut [T],
     a: Along,
     idx: &[i64],
-    src: &[T],
-    f: impl Fn(T, T) -> T + Copy + Sync,
+    src: &[S],
+    f: impl Fn(T, S) -> T + Copy + Sync,
 ) -> Result<(), IndexError> {
     assert_eq!(src.len(), idx.len(), "scatter: source and index differ in shape");
     a.update(data, idx, move |v, p| {
@@ -317,9 +317,36 @@ pub fn scatter_value<T: Copy + Send + Sync>(
 fn plus<T: Num>(a: T, b: T) -> T {
     T::narrow(a.wide().plus(b.wide()))
 }
+/// Joins elements in the type that they are computed in: of halves, what meets in one place is rounded once.
+fn scatter_joined<T: Num>(
+    data: &mut [T],
+    a: Along,
+    idx: &[i64],
+    src: &[T],
+    f: impl Fn(T::Acc, T::Acc) -> T::Acc + Copy + Sync,
+) -> Result<(), IndexError> {
+    let step = move |x: T::Acc, y: T| f(x, y.wide());
+    if is_half::<T>() {
+        return widened(data, |data| scatter_with(data, a, idx, src, step));
+    }
+    scatter_with(data, a, idx, src, move |x: T, y| T::narrow(step(x.wide(), y)))
+}
+fn is_half<T: Num>() -> bool {
+    matches!(T::DTYPE, DType::F16 | DType::BF16)
+}
+/// Changes data as the type that it is computed in.
+fn widened<T: Num>(
+    data: &mut [T],
+    f: impl FnOnce(&mut [T::Acc]) -> Result<(), IndexError>,
+) -> Result<(), IndexError> {
+    let mut wide: Vec<T::Acc> = collected(data.iter().map(|x| x.wide()));
+    f(&mut wide)?;
+    data.iter_mut().zip(wide).for_each(|(d, w)| *d = T::narrow(w));
+    Ok(())
+}
 /// Adds to elements.
 pub fn scatter_add<T: Num>(data: &mut [T], a: Along, idx: &[i64], src: &[T]) -> Result<(), IndexError> {
-    scatter_with(data, a, idx, src, plus)
+    scatter_joined(data, a, idx, src, |x, y| x.plus(y))
 }
 /// How [`scatter_reduce`] joins the elements of a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -354,8 +381,8 @@ pub fn scatter_reduce<T: Num + Order>(
         scatter_value(data, a, idx, start)?;
     }
     match op {
-        Reduce::Sum => scatter_with(data, a, idx, src, plus),
-        Reduce::Prod => scatter_with(data, a, idx, src, |x, y| T::narrow(x.wide().times(y.wide()))),
+        Reduce::Sum => scatter_joined(data, a, idx, src, |x, y| x.plus(y)),
+        Reduce::Prod => scatter_joined(data, a, idx, src, |x, y| x.times(y)),
         Reduce::Amax => {
             scatter_with(data, a, idx, src, |x, y| if !x.nan() && y.beats_max(x) { y } else { x })
         }
@@ -363,7 +390,7 @@ pub fn scatter_reduce<T: Num + Order>(
             scatter_with(data, a, idx, src, |x, y| if !x.nan() && y.beats_min(x) { y } else { x })
         }
         Reduce::Mean => {
-            scatter_with(data, a, idx, src, plus)?;
+            scatter_joined(data, a, idx, src, |x, y| x.plus(y))?;
             let mut counts = filled(include_self as u32, data.len());
             a.each(idx, 0..idx.len(), |_, at| counts[at] += 1);
             for (v, c) in data.iter_mut().zip(counts) {
@@ -417,13 +444,40 @@ pub fn index_with<T: Copy, S: Copy>(
     }
     Ok(())
 }
+/// Where [`index_add`] of halves rounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rounding {
+    /// Once for each place.
+    Once,
+    /// After each source.
+    Sums,
+    /// After each source, and the factor and its product as well.
+    Steps,
+}
 /// Adds `alpha * src` at the indices.
-pub fn index_add<T: Num>(data: &mut [T], g: Geo, idx: &[i64], src: &[T], alpha: T) -> Result<(), IndexError> {
-    if alpha.wide() == T::Acc::ONE {
-        return index_with(data, g, idx, src, plus);
+pub fn index_add<T: Num>(
+    data: &mut [T],
+    g: Geo,
+    idx: &[i64],
+    src: &[T],
+    alpha: T::Acc,
+    rounding: Rounding,
+) -> Result<(), IndexError> {
+    let one = alpha == T::Acc::ONE;
+    let term = move |s: T| if one { s.wide() } else { s.wide().times(alpha) };
+    match rounding {
+        Rounding::Once if is_half::<T>() => {
+            widened(data, |data| index_with(data, g, idx, src, |d, s: T| d.plus(term(s))))
+        }
+        Rounding::Steps => {
+            let alpha = T::narrow(alpha).wide();
+            index_with(data, g, idx, src, |d: T, s: T| {
+                let s = if one { s } else { T::narrow(s.wide().times(alpha)) };
+                T::narrow(d.wide().plus(s.wide()))
+            })
+        }
+        _ => index_with(data, g, idx, src, |d: T, s: T| T::narrow(d.wide().plus(term(s)))),
     }
-    let alpha = alpha.wide();
-    index_with(data, g, idx, src, |d, s: T| T::narrow(d.wide().plus(s.wide().times(alpha))))
 }
 /// Sets elements at the indices.
 pub fn index_copy<T: Copy>(data: &mut [T], g: Geo, idx: &[i64], src: &[T]) -> Result<(), IndexError> {

@@ -91,7 +91,30 @@ pub struct Pointwise {
     pub(crate) lookup: fn(DType, Level) -> Option<Loop>,
 }
 
+impl Loop {
+    /// The loop of halves that takes input `i` in the type in which they are computed, which a number is not rounded
+    /// from; other loops as they are.
+    pub fn with_number(mut self, i: usize) -> Loop {
+        let conv = match self.run.ins[i].conv {
+            Conv::F16 | Conv::BF16 => Conv::None,
+            Conv::F16D | Conv::BF16D => Conv::F32D,
+            _ => return self,
+        };
+        self.run.ins[i].conv = conv;
+        self.ins[i] = DType::F32;
+        self
+    }
+}
+
 impl Pointwise {
+    /// The inputs that PyTorch's loops of halves take as they are where they are a single number.
+    pub fn numbers(&self) -> &'static [usize] {
+        match self.name {
+            "mul" => &[1, 0],
+            "div" | "div_floor" | "div_trunc" => &[1],
+            _ => &[],
+        }
+    }
     /// The loop that computes in `compute`, for the best instruction set of this machine; `None` when the operator has
     /// no formula for that dtype.
     pub fn find(&self, compute: DType) -> Option<Loop> {

@@ -162,19 +162,19 @@ pub fn linalg_ldl_solve_shape(x: &args::LinalgLdlSolve) -> Result<OutMeta> {
     let (ld, b, name) = (x.ld, x.b, "torch.linalg.ldl_solve");
     square(name, ld, "A")?;
     numbers(name, ld.dtype(), true)?;
-    geometry::wrap_dim(-2, b.dim())?;
+    geometry::wrap_dim_strict(-2, b.dim())?;
     super::cholesky::compatible(name, b, ld)?;
-    ensure!(
-        x.pivots.dtype().is_integral(false),
-        Runtime,
-        "{name}: Expected pivots to be integers. Got {}",
-        x.pivots.dtype().scalar_type_name()
-    );
     ensure!(
         x.pivots.sizes() == &ld.sizes()[..ld.dim() - 1],
         Runtime,
         "{name}: Expected LD.shape[:-1] and pivots.shape to be the same, but got pivots with shape {} instead",
         fmt_sizes(x.pivots.sizes())
+    );
+    ensure!(
+        x.pivots.dtype().is_integral(false),
+        Runtime,
+        "{name}: Expected pivots to be integers. Got {}",
+        x.pivots.dtype().scalar_type_name()
     );
     computes("ldl_solve_kernel_cpu", ld)?;
     let (p, q) = sides(b);

@@ -250,8 +250,8 @@ pub fn linalg_tensorsolve(self_: &Tensor, other: &Tensor, dims: Option<&[i64]>) 
         }
     };
     let sizes = a.sizes();
-    let at = other.dim().min(sizes.len());
-    let (_, back) = sizes.split_at(at);
+    ensure!(other.dim() <= sizes.len(), Runtime, "cannot create std::vector larger than max_size()");
+    let (_, back) = sizes.split_at(other.dim());
     ensure!(
         product(other.sizes()) == product(back),
         Runtime,

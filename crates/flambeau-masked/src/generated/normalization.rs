@@ -329,7 +329,12 @@ pub(super) static MASKED_LOGADDEXP_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[Convention {
         path: "torch.masked.logaddexp",
-        habit: Habit::Defined(&[("input", "dtype"), ("other", "layout")]),
+        habit: Habit::Defined(&[
+            ("input", "dtype"),
+            ("input_mask", "shape"),
+            ("other", "layout"),
+            ("other_mask", "shape"),
+        ]),
     }],
     composite: true,
     pointwise: false,

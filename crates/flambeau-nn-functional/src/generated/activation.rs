@@ -3417,7 +3417,7 @@ fn rrelu_torch_inplace_cpu(
     training: bool,
     generator: Option<&Generator>,
 ) -> Result<()> {
-    let before = out::before_overwriting(self_)?;
+    let before = out::before_overwriting(self_, &[])?;
     let r = f::rrelu_torch(&before, lower, upper, training, generator)?;
     out::copy_to_self(self_, &r)
 }

@@ -682,12 +682,16 @@ pub(super) static MULTI_HEAD_ATTENTION_FORWARD_INFO: OpInfo = OpInfo {
     conventions: &[Convention {
         path: "torch.nn.functional.multi_head_attention_forward",
         habit: Habit::Defined(&[
+            ("attn_mask", "dim"),
             ("bias_k", "repeat"),
             ("bias_v", "repeat"),
             ("in_proj_bias", "chunk"),
             ("in_proj_weight", "chunk"),
+            ("k_proj_weight", "shape"),
             ("key", "dim"),
+            ("q_proj_weight", "shape"),
             ("query", "dim"),
+            ("v_proj_weight", "shape"),
             ("value", "dim"),
         ]),
     }],

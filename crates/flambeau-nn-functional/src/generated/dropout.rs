@@ -136,7 +136,7 @@ fn dropout_train_adaptor(input: &Tensor, p: f64, train: bool) -> Result<Tensor> 
 }
 
 fn dropout_train_inplace_cpu(input: &Tensor, p: f64, train: bool) -> Result<()> {
-    let before = out::before_overwriting(input)?;
+    let before = out::before_overwriting(input, &[])?;
     let r = f::dropout_train(&before, p, train)?;
     out::copy_to_self(input, &r)
 }
@@ -380,7 +380,7 @@ fn alpha_dropout_train_adaptor(input: &Tensor, p: f64, train: bool) -> Result<Te
 }
 
 fn alpha_dropout_train_inplace_cpu(input: &Tensor, p: f64, train: bool) -> Result<()> {
-    let before = out::before_overwriting(input)?;
+    let before = out::before_overwriting(input, &[])?;
     let r = f::alpha_dropout_train(&before, p, train)?;
     out::copy_to_self(input, &r)
 }
@@ -510,7 +510,7 @@ fn feature_alpha_dropout_train_adaptor(input: &Tensor, p: f64, train: bool) -> R
 }
 
 fn feature_alpha_dropout_train_inplace_cpu(input: &Tensor, p: f64, train: bool) -> Result<()> {
-    let before = out::before_overwriting(input)?;
+    let before = out::before_overwriting(input, &[])?;
     let r = f::feature_alpha_dropout_train(&before, p, train)?;
     out::copy_to_self(input, &r)
 }
@@ -595,7 +595,7 @@ fn feature_dropout_adaptor(input: &Tensor, p: f64, train: bool) -> Result<Tensor
 }
 
 fn feature_dropout_inplace_cpu(input: &Tensor, p: f64, train: bool) -> Result<()> {
-    let before = out::before_overwriting(input)?;
+    let before = out::before_overwriting(input, &[])?;
     let r = f::feature_dropout(&before, p, train)?;
     out::copy_to_self(input, &r)
 }

@@ -331,6 +331,7 @@ pub(super) static BINARY_CROSS_ENTROPY_INFO: OpInfo = OpInfo {
             ("input", "size"),
             ("reduction", "ValueError: {value} is not a valid value for reduction"),
             ("target", "size"),
+            ("weight", "size"),
         ]),
     }],
     composite: true,
@@ -879,7 +880,10 @@ pub(super) static MULTI_MARGIN_LOSS_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[Convention {
         path: "torch.nn.functional.multi_margin_loss",
-        habit: Habit::Defined(&[("reduction", "ValueError: {value} is not a valid value for reduction")]),
+        habit: Habit::Defined(&[
+            ("reduction", "ValueError: {value} is not a valid value for reduction"),
+            ("weight", "dim"),
+        ]),
     }],
     composite: true,
     pointwise: false,

@@ -193,7 +193,10 @@ pub(super) static EMBEDDING_INFO: OpInfo = OpInfo {
     },
     python: &["torch.nn.functional.embedding"],
     aten: &[],
-    conventions: &[Convention { path: "torch.nn.functional.embedding", habit: Habit::Defined(&[]) }],
+    conventions: &[
+        Convention { path: "", habit: Habit::Arguments("embedding") },
+        Convention { path: "torch.nn.functional.embedding", habit: Habit::Defined(&[]) },
+    ],
     composite: true,
     pointwise: false,
     names: NameRule::Unsupported,
@@ -330,7 +333,12 @@ pub(super) static EMBEDDING_BAG_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[Convention {
         path: "torch.nn.functional.embedding_bag",
-        habit: Habit::Defined(&[("input", "size"), ("weight", "dtype")]),
+        habit: Habit::Defined(&[
+            ("input", "size"),
+            ("offsets", "dim"),
+            ("per_sample_weights", "size"),
+            ("weight", "dtype"),
+        ]),
     }],
     composite: true,
     pointwise: false,

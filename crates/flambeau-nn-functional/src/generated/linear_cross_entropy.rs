@@ -55,6 +55,7 @@ pub(super) static LINEAR_CROSS_ENTROPY_INFO: OpInfo = OpInfo {
             path: "torch.nn.functional.linear_cross_entropy",
             habit: Habit::Defined(&[
                 ("input", "dim"),
+                ("linear_bias", "shape"),
                 ("linear_weight", "dim"),
                 ("reduction", "ValueError: {value} is not a valid value for reduction"),
                 ("target", "shape"),

@@ -1061,10 +1061,13 @@ pub(super) static MAX_UNPOOL1D_INFO: OpInfo = OpInfo {
     },
     python: &["torch.nn.functional.max_unpool1d"],
     aten: &[],
-    conventions: &[Convention {
-        path: "torch.nn.functional.max_unpool1d",
-        habit: Habit::Defined(&[("indices", "unsqueeze"), ("input", "size")]),
-    }],
+    conventions: &[
+        Convention { path: "", habit: Habit::Arguments("unpooling_1d") },
+        Convention {
+            path: "torch.nn.functional.max_unpool1d",
+            habit: Habit::Defined(&[("indices", "unsqueeze"), ("input", "size")]),
+        },
+    ],
     composite: true,
     pointwise: false,
     names: NameRule::Unsupported,
@@ -1645,10 +1648,10 @@ pub(super) static MAX_UNPOOL2D_INFO: OpInfo = OpInfo {
     },
     python: &["torch.nn.functional.max_unpool2d"],
     aten: &[],
-    conventions: &[Convention {
-        path: "torch.nn.functional.max_unpool2d",
-        habit: Habit::Defined(&[("input", "size")]),
-    }],
+    conventions: &[
+        Convention { path: "", habit: Habit::Arguments("unpooling_2d") },
+        Convention { path: "torch.nn.functional.max_unpool2d", habit: Habit::Defined(&[("input", "size")]) },
+    ],
     composite: true,
     pointwise: false,
     names: NameRule::Unsupported,
@@ -2258,10 +2261,10 @@ pub(super) static MAX_UNPOOL3D_INFO: OpInfo = OpInfo {
     },
     python: &["torch.nn.functional.max_unpool3d"],
     aten: &[],
-    conventions: &[Convention {
-        path: "torch.nn.functional.max_unpool3d",
-        habit: Habit::Defined(&[("input", "size")]),
-    }],
+    conventions: &[
+        Convention { path: "", habit: Habit::Arguments("unpooling_3d") },
+        Convention { path: "torch.nn.functional.max_unpool3d", habit: Habit::Defined(&[("input", "size")]) },
+    ],
     composite: true,
     pointwise: false,
     names: NameRule::Unsupported,
@@ -2600,6 +2603,7 @@ pub(super) static FRACTIONAL_MAX_POOL2D_INFO: OpInfo = OpInfo {
                 then: "torch.nn.functional.fractional_max_pool2d_with_indices",
             },
         },
+        Convention { path: "", habit: Habit::Arguments("fractional") },
         Convention {
             path: "torch.nn.functional.fractional_max_pool2d",
             habit: Habit::Defined(&[("input", "dim")]),
@@ -2703,10 +2707,13 @@ pub(super) static FRACTIONAL_MAX_POOL2D_WITH_INDICES_INFO: OpInfo = OpInfo {
     },
     python: &["torch.nn.functional.fractional_max_pool2d_with_indices"],
     aten: &[],
-    conventions: &[Convention {
-        path: "torch.nn.functional.fractional_max_pool2d_with_indices",
-        habit: Habit::Defined(&[("input", "dim")]),
-    }],
+    conventions: &[
+        Convention { path: "", habit: Habit::Arguments("fractional") },
+        Convention {
+            path: "torch.nn.functional.fractional_max_pool2d_with_indices",
+            habit: Habit::Defined(&[("input", "dim")]),
+        },
+    ],
     composite: true,
     pointwise: false,
     names: NameRule::Unsupported,
@@ -2795,14 +2802,17 @@ pub(super) static FRACTIONAL_MAX_POOL3D_INFO: OpInfo = OpInfo {
     },
     python: &["torch.nn.functional.fractional_max_pool3d"],
     aten: &[],
-    conventions: &[Convention {
-        path: "",
-        habit: Habit::Flag {
-            name: "return_indices",
-            position: 4,
-            then: "torch.nn.functional.fractional_max_pool3d_with_indices",
+    conventions: &[
+        Convention {
+            path: "",
+            habit: Habit::Flag {
+                name: "return_indices",
+                position: 4,
+                then: "torch.nn.functional.fractional_max_pool3d_with_indices",
+            },
         },
-    }],
+        Convention { path: "", habit: Habit::Arguments("fractional") },
+    ],
     composite: true,
     pointwise: false,
     names: NameRule::Unsupported,
@@ -2901,7 +2911,7 @@ pub(super) static FRACTIONAL_MAX_POOL3D_WITH_INDICES_INFO: OpInfo = OpInfo {
     },
     python: &["torch.nn.functional.fractional_max_pool3d_with_indices"],
     aten: &[],
-    conventions: &[],
+    conventions: &[Convention { path: "", habit: Habit::Arguments("fractional") }],
     composite: true,
     pointwise: false,
     names: NameRule::Unsupported,

@@ -511,6 +511,7 @@ pub(super) static INTERPOLATE_INFO: OpInfo = OpInfo {
     python: &["torch.nn.functional.interpolate"],
     aten: &[],
     conventions: &[
+        Convention { path: "", habit: Habit::Arguments("sequences_fit") },
         Convention { path: "", habit: Habit::Instead("sizes_as_given") },
         Convention { path: "torch.nn.functional.interpolate", habit: Habit::Defined(&[("input", "dim")]) },
     ],

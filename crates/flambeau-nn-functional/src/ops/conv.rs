@@ -581,6 +581,7 @@ fn conv_text_padding(
         return unbatched(out, single);
     }
     ensure!(padding == "same", Runtime, "Invalid padding string: '{padding}'");
+    ensure!(weight.dim() > 2, Runtime, "weight should have at least three dimensions");
     ensure!(
         weight.dim() == x.dim(),
         Runtime,

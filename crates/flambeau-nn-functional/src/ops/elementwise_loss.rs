@@ -223,19 +223,20 @@ pub fn binary_cross_entropy_with_logits(
         super::operands::torch_size(target.sizes()),
         super::operands::torch_size(input.sizes())
     );
-    ensure!(
-        !target.dtype().is_integral(true) || !input.dtype().is_floating(),
-        Runtime,
-        "result type Float can't be cast to the desired output type {}",
-        target.dtype().scalar_type_name()
-    );
     let l = minus_log_sigmoid(input)?;
     let l = match pos_weight {
         // 1 + (pos_weight - 1) * target
-        Some(p) => core::mul(&plus(&core::mul(&plus(p, -1.0)?, target)?, 1.0)?, &l)?,
+        Some(p) => {
+            let factor = plus(&core::mul(&sub(p, &number(1)?)?, target)?, 1.0)?;
+            fits_in_place(&l, &factor)?;
+            core::mul(&factor, &l)?
+        }
         None => l,
     };
-    let mut loss = add(&core::mul(&sub(&number(1)?, target)?, input)?, &l)?;
+    let rest = sub(&number(1)?, target)?;
+    fits_in_place(&rest, input)?;
+    // what PyTorch computes in place of `1 - target` keeps its dtype
+    let mut loss = cast(&add(&core::mul(&rest, input)?, &l)?, rest.dtype())?;
     if let Some(w) = weight {
         fits_in_place(&loss, w)?;
         loss = core::mul(&loss, w)?;
@@ -635,6 +636,13 @@ pub fn gaussian_nll_loss(
     reduction: &str,
 ) -> Result<Tensor> {
     let mut var = var.clone();
+    if var.is_complex() {
+        return Err(Error::not_implemented_for("lt_cpu", var.dtype()));
+    }
+    if var.device() != Device::Meta {
+        let low: i64 = core::sum(&core::lt(&var, &number(0)?)?, None, false, None)?.try_item()?;
+        ensure!(low == 0, Value, "var has negative entry/entries");
+    }
     if var.sizes() != input.sizes() {
         let (x, v) = (input.sizes(), var.sizes());
         if x.len() == v.len() + 1 && x[..x.len() - 1] == *v {
@@ -646,13 +654,6 @@ pub fn gaussian_nll_loss(
         }
     }
     ensure!(matches!(reduction, "none" | "mean" | "sum"), Value, "{reduction} is not valid");
-    if var.is_complex() {
-        return Err(Error::not_implemented_for("lt_cpu", var.dtype()));
-    }
-    if var.device() != Device::Meta {
-        let low: i64 = core::sum(&core::lt(&var, &number(0)?)?, None, false, None)?.try_item()?;
-        ensure!(low == 0, Value, "var has negative entry/entries");
-    }
     ensure!(
         !var.dtype().is_integral(true),
         Runtime,

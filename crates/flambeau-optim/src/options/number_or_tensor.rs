@@ -165,9 +165,9 @@ impl IntoValue for Pair {
 impl FromValue for Pair {
     fn from_value(v: &Value) -> Result<Self> {
         match v.items() {
-            Some([a, b]) => Ok(Pair(Number::from_value(a)?, Number::from_value(b)?)),
-            Some(l) if l.len() < 2 => Err(Error::index("tuple index out of range")),
-            Some(_) => Err(Error::value("too many values to unpack (expected 2)")),
+            // PyTorch looks at the first two
+            Some([a, b, ..]) => Ok(Pair(Number::from_value(a)?, Number::from_value(b)?)),
+            Some(_) => Err(Error::index("tuple index out of range")),
             None => Err(Error::type_(format!("'{}' object is not subscriptable", v.type_name()))),
         }
     }

@@ -5,7 +5,7 @@ use crate::coo::{Coo, Groups, cast, index, product};
 use flambeau_autograd::shorthand::mul_scalar;
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::{self, wrap_dim, wrap_dims};
-use flambeau_core::{DType, Device, Layout, Result, Scalar, Tensor, bail, ensure, ops};
+use flambeau_core::{DType, Device, Error, Layout, Result, Scalar, Tensor, bail, ensure, ops};
 
 /// The values of a COO tensor with their gradient, each place once; and the tensor taken apart.
 fn apart(t: &Tensor, op: &str) -> Result<(Coo, Tensor)> {
@@ -72,16 +72,27 @@ pub fn sparse_mm_reduce(sparse: &Tensor, dense: &Tensor, reduce: &str) -> Result
         dense.layout().name()
     );
     ensure!(
-        matches!(reduce, "sum" | "mean" | "amax" | "amin"),
+        matches!(reduce, "sum" | "prod" | "mean" | "amax" | "amin"),
         Runtime,
-        "sparse_mm_reduce: reduce type of {reduce} has not been enabled."
+        "reduce argument must be either sum, prod, mean, amax or amin, got {reduce}"
     );
+    ensure!(reduce != "prod", Runtime, "sparse_mm_reduce: reduce type of prod has not been enabled.");
     ensure!(
-        sparse.dim() == 2 && dense.dim() == 2 && sparse.sizes()[1] == dense.sizes()[0],
+        sparse.dtype() == dense.dtype(),
         Runtime,
-        "sparse_mm_reduce: expected a {:?} matrix and one with as many rows as it has columns, but got {:?}",
-        sparse.sizes(),
-        dense.sizes()
+        "Expected tensor for argument #1 'other' to have scalar type {}; but got {} instead (while checking arguments for \
+         sparse_mm_reduce)",
+        sparse.dtype().scalar_type_name(),
+        flambeau_core::types::type_info::cpp_type_name(dense.dtype())
+    );
+    let columns = sparse.sizes().get(1).copied().unwrap_or(0);
+    let rows = dense.sizes().first().copied();
+    let rows = rows.ok_or_else(|| Error::index("Dimension specified as 0 but tensor has no dimensions"))?;
+    ensure!(
+        dense.dim() == 2 && rows == columns,
+        Runtime,
+        "Expected a tensor of dimension 2 and tensor.size[0] == {columns} but got: dimension {} and tensor.size[0] = {rows}",
+        dense.dim()
     );
     let (rows, columns) = csr_places(sparse)?;
     // halves are summed in single precision
@@ -133,6 +144,19 @@ pub fn sampled_addmm(
             "{NAME}: Expected {a} and {b} to have the same dtype, but got {} and {}",
             x.dtype().scalar_type_name(),
             y.dtype().scalar_type_name()
+        );
+    }
+    for (name, m) in [("mat1", mat1), ("mat2", mat2)] {
+        ensure!(m.dim() >= 2, Runtime, "{NAME}: Expected {name} to be a matrix, got {}-D tensor", m.dim());
+    }
+    let batch = |t: &Tensor| geometry::fmt_sizes(&t.sizes()[..t.dim() - 2]).to_string();
+    for (a, b, x, y) in [("mat1", "mat2", mat1, mat2), ("mat1", "self", mat1, self_)] {
+        ensure!(
+            batch(x) == batch(y),
+            Runtime,
+            "{NAME}: Expected {a} and {b} to have the same batch size, but got {} and {}",
+            batch(x),
+            batch(y)
         );
     }
     let batches = |t: &Tensor| (t.dim() > 2).then(|| t.sizes()[0]);

@@ -491,8 +491,9 @@ pub fn inner(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     if self_.dim() == 0 || other.dim() == 0 {
         return ops::mul(self_, other);
     }
-    ensure!(self_.dtype() == other.dtype(), DType, "both inputs should have same dtype");
-    if self_.dim() == 1
+    let alike = self_.dtype() == other.dtype();
+    if alike
+        && self_.dim() == 1
         && self_.sizes() == other.sizes()
         && self_.numel() != 1
         && !self_.dtype().is_wide_unsigned()
@@ -506,6 +507,7 @@ pub fn inner(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
         fmt_sizes(self_.sizes()),
         fmt_sizes(other.sizes())
     );
+    ensure!(alike, DType, "both inputs should have same dtype");
     ops::tensordot(self_, other, &[-1], &[-1])
 }
 

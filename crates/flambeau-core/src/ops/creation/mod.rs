@@ -470,13 +470,7 @@ pub fn linspace(
         };
         return ops::complex(&parts(|c| c.re)?, &parts(|c| c.im)?);
     }
-    ensure!(
-        !complex,
-        Runtime,
-        "torch.linspace(): inferred dtype {} can't be safely cast to passed dtype {}",
-        if promotion::default_dtype() == DType::F64 { "c10::complex<double>" } else { "c10::complex<float>" },
-        dtype.scalar_type_name()
-    );
+    ensure!(!complex, Runtime, "{}", complex_ends("linspace", dtype));
     if steps > 1 || (steps == 1 && dtype.is_integral(true)) {
         start.check_fits(dtype)?;
     }
@@ -487,6 +481,15 @@ pub fn linspace(
     let (single, whole) = (!dtype.is_integral(true) && dtype != DType::F64, dtype.is_integral(true));
     let (start, end) = if whole { (s.trunc(), e.trunc()) } else { (s, e) };
     sequence(steps, dtype, device, Sequence::Ends { start, end, n: steps, single, whole })
+}
+/// What is said of complex ends of a real sequence.
+fn complex_ends(name: &str, dtype: DType) -> String {
+    let inferred =
+        if promotion::default_dtype() == DType::F64 { "c10::complex<double>" } else { "c10::complex<float>" };
+    format!(
+        "torch.{name}(): inferred dtype {inferred} can't be safely cast to passed dtype {}",
+        dtype.scalar_type_name()
+    )
 }
 /// The numbers of a linear sequence in float64: the second half is counted from the end.
 fn steps_of(start: f64, end: f64, steps: i64) -> impl Fn(i64) -> f64 {
@@ -508,6 +511,7 @@ pub fn logspace(
 ) -> Result<Tensor> {
     let (dtype, device) = factory(dtype, layout, device, pin_memory)?;
     let real = !start.is_complex() && !end.is_complex();
+    ensure!(real || dtype.is_complex(), Runtime, "{}", complex_ends("logspace", dtype));
     if steps > 1 && (dtype == DType::Bool || dtype.is_wide_unsigned()) {
         return Err(Error::not_implemented_for("logspace_cpu", dtype));
     }

@@ -322,6 +322,14 @@ pub fn scatter_reduce_cpu(
 /// `take_along_dim`: `gather` with broadcasting, and negative indices that count from the end.
 pub fn take_along_dim(self_: &Tensor, indices: &Tensor, dim: Option<i64>) -> Result<Tensor> {
     ensure!(
+        dim.is_none() || self_.dim() == indices.dim(),
+        Runtime,
+        "torch.take_along_dim(): input and indices should have the same number of dimensions, but got {} dimensions for \
+         input, and {} dimensions for indices",
+        self_.dim(),
+        indices.dim()
+    );
+    ensure!(
         indices.dtype() == DType::I64,
         Runtime,
         "torch.take_along_dim(): dtype of indices should be Long but got {}",
@@ -337,14 +345,6 @@ pub fn take_along_dim(self_: &Tensor, indices: &Tensor, dim: Option<i64>) -> Res
         let idx = crate::ops::reshape(&wrapped(self_.numel())?, &[-1])?;
         return crate::ops::gather(&flat, 0, &idx, false);
     };
-    ensure!(
-        self_.dim() == indices.dim(),
-        Runtime,
-        "torch.take_along_dim(): input and indices should have the same number of dimensions, but got {} dimensions for \
-         input, and {} dimensions for indices",
-        self_.dim(),
-        indices.dim()
-    );
     let d = wrap_dim(dim, self_.dim())?;
     if self_.dim() == 0 {
         return crate::ops::gather(self_, 0, indices, false);

@@ -11,7 +11,7 @@ use crate::tensor::handle::Tensor;
 use crate::types::error::{Error, Result};
 use crate::types::scalar::Scalar;
 use crate::{DType, ensure};
-use flambeau_cpu::indexing::{IndexError, Reduce, erased};
+use flambeau_cpu::indexing::{IndexError, Reduce, Rounding, erased};
 use flambeau_cpu::reduction::Geo;
 use flambeau_cpu::{Any, AnyMut};
 
@@ -104,6 +104,14 @@ fn over(
 fn check_source(name: &str, self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> Result<usize> {
     let d = wrap_dim(dim, self_.dim())?;
     ensure!(
+        index.dim() <= 1,
+        Index,
+        "{name}(): Index is supposed to be a vector, but got dim: {} with type: {} and size: {}",
+        index.dim(),
+        index.dtype().scalar_type_name(),
+        fmt_sizes(index.sizes())
+    );
+    ensure!(
         is_index(index),
         Runtime,
         "{name}(): Expected dtype int32/int64 for index but got: {}",
@@ -115,14 +123,6 @@ fn check_source(name: &str, self_: &Tensor, dim: i64, index: &Tensor, source: &T
         "{name}(): self ({}) and source ({}) must have the same scalar type",
         self_.dtype().scalar_type_name(),
         source.dtype().scalar_type_name()
-    );
-    ensure!(
-        index.dim() <= 1,
-        Index,
-        "{name}(): Index is supposed to be a vector, but got dim: {} with type: {} and size: {}",
-        index.dim(),
-        index.dtype().scalar_type_name(),
-        fmt_sizes(index.sizes())
     );
     ensure!(
         d == 0 || d < source.dim(),
@@ -171,8 +171,16 @@ pub fn index_add_cpu(
         true => Error::runtime(out_of_bounds(e, d)),
         false => Error::index("index out of range in self"),
     };
+    // PyTorch scatters along the first and the last dimension, adds slices along others, and numbers one by one
+    let d = wrap_dim(dim, out.dim())?;
+    let outer = d == 0 || d + 1 == out.dim();
+    let rounding = match out.dim() <= 1 {
+        true => Rounding::Steps,
+        false if outer && alpha.to_f64() == 1.0 && index.dtype() == DType::I64 => Rounding::Once,
+        false => Rounding::Sums,
+    };
     over(out, dim, index, source, "index_add_", bound, |data, g, idx, src| {
-        erased::index_add(data, g, idx, src, alpha.param())
+        erased::index_add(data, g, idx, src, alpha.param(), rounding)
     })
 }
 

@@ -40,19 +40,35 @@ fn plain(t: &Tensor) -> Result<Tensor> {
     contiguous_raw(&resolve_lazy(t)?)
 }
 
-fn fill_value(self_: &Tensor, mask: &Tensor, value: &Tensor) -> Result<Tensor> {
+fn check_mask(mask: &Tensor) -> Result<()> {
     ensure!(
         mask.dtype() == DType::Bool,
         Runtime,
         "masked_fill_ only supports boolean masks, but got mask with dtype {}",
         mask.dtype().c_name()
     );
+    Ok(())
+}
+fn check_fill(mask: &Tensor, value: &Tensor) -> Result<()> {
     ensure!(
         value.dim() == 0,
         Runtime,
         "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {} dimension(s).",
         value.dim()
     );
+    check_mask(mask)
+}
+/// `masked_fill_` looks at its arguments before their sizes, `masked_fill` after them.
+pub fn masked_fill_inplace_check(_: &Tensor, mask: &Tensor, _: Scalar) -> Result<()> {
+    check_mask(mask)
+}
+/// `masked_fill_`
+pub fn masked_fill_tensor_inplace_check(_: &Tensor, mask: &Tensor, value: &Tensor) -> Result<()> {
+    check_fill(mask, value)
+}
+fn fill_value(self_: &Tensor, mask: &Tensor, value: &Tensor) -> Result<Tensor> {
+    broadcast_shapes(mask.sizes(), self_.sizes())?;
+    check_fill(mask, value)?;
     if value.is_wrapped_number() {
         item_scalar(value)?.check_fits(self_.dtype())?;
     }

@@ -405,6 +405,11 @@ pub fn tensor_split_indices(self_: &Tensor, indices: &[i64], dim: i64) -> Result
 pub fn tensor_split(self_: &Tensor, tensor_indices_or_sections: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
     let t = tensor_indices_or_sections;
     ensure!(
+        self_.dim() > 0,
+        Runtime,
+        "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims"
+    );
+    ensure!(
         t.device() == Device::Cpu,
         Device,
         "tensor_split expected tensor_indices_or_sections to be on cpu, but it's on {}",
@@ -460,7 +465,11 @@ splits! {
 pub fn unflatten(self_: &Tensor, dim: i64, sizes: &[i64]) -> Result<Tensor> {
     let d = wrap_dim(dim, self_.dim())?;
     ensure!(!sizes.is_empty(), Runtime, "unflatten: sizes must be non-empty");
-    ensure!(self_.dim() > 0, Index, "Dimension specified as {dim} but tensor has no dimensions");
+    ensure!(
+        self_.dim() > 0,
+        Runtime,
+        "unflatten got an unexpected error:\nDimension specified as {dim} but tensor has no dimensions"
+    );
     let n = self_.sizes()[d];
     let inner = geometry::infer_size(sizes, n).map_err(|e| {
         Error::runtime(match e.message().contains("is invalid for input of size") {

@@ -223,18 +223,25 @@ pub fn fused_cross_entropy_backward_cpu(given: &args::FusedCrossEntropyBackward,
     done(r, "cross_entropy_backward", x.dtype())?.map_err(out_of_bounds)
 }
 
+/// The class of one sample may have a dimension.
+fn for_one(input: &Tensor, target: &Tensor) -> Result<Tensor> {
+    if input.dim() == 1 && target.dim() == 1 { core_ops::reshape(target, &[]) } else { Ok(target.clone()) }
+}
 /// Batch sizes of input and target agree; the target has the input's shape without the class dimension.
 fn check_batch(input: &Tensor, target: &Tensor) -> Result<()> {
     let (x, t) = (input.sizes(), target.sizes());
     ensure!(!x.is_empty(), Value, "Expected 1 or more dimensions (got 0)");
     if x.len() == 1 || t.is_empty() {
         ensure!(t.len() <= 1, Runtime, "0D or 1D target tensor expected, multi-target not supported");
+        if x.len() > 1 {
+            ensure!(x[0] == 0, Value, "Expected input batch_size ({}) to match target batch_size (0).", x[0]);
+            bail!(Index, "Dimension specified as 0 but tensor has no dimensions");
+        }
         ensure!(
-            x.len() == 1 && t.is_empty(),
+            t.is_empty() || t[0] == 1,
             Value,
-            "Expected input batch_size ({}) to match target batch_size ({}).",
-            x[0],
-            t.first().copied().unwrap_or(1)
+            "For 1D input, 1D target must have size 1, but got target size: {}",
+            t[0]
         );
         return Ok(());
     }
@@ -276,6 +283,7 @@ pub fn nll_loss(
 ) -> Result<Tensor> {
     let reduction = reduction_of(reduction, size_average, reduce)?;
     check_batch(input, target)?;
+    let target = &for_one(input, target)?;
     super::fused_nll_loss(input, target, weight, reduction, ignore_index).map(|r| r.0)
 }
 
@@ -320,6 +328,7 @@ pub fn cross_entropy(
             target.dtype().scalar_type_name()
         );
     }
+    let target = &for_one(input, target)?;
     super::fused_cross_entropy(input, target, weight, reduction, ignore_index, label_smoothing).map(|r| r.0)
 }
 

@@ -2,6 +2,7 @@
 
 use crate::ops::operands::torch_size;
 use flambeau_core::internal::RawTensor as _;
+use flambeau_core::tensor::geometry::fmt_sizes;
 use flambeau_core::text::PyText;
 use flambeau_core::{DType, Result, Tensor, bail, ensure};
 
@@ -15,6 +16,33 @@ fn reserving((y, mean, invstd): Three) -> Result<Four> {
 }
 /// `native_batch_norm`
 pub fn native_batch_norm(
+    input: &Tensor,
+    weight: Opt<'_>,
+    bias: Opt<'_>,
+    running_mean: Opt<'_>,
+    running_var: Opt<'_>,
+    training: bool,
+    momentum: f64,
+    eps: f64,
+) -> Result<Three> {
+    if training {
+        both_or_none(running_mean, running_var)?;
+        ensure!(
+            input.numel() != 0,
+            Runtime,
+            "input tensor must have at least one element, but got input_sizes = {}",
+            fmt_sizes(input.sizes())
+        );
+    }
+    for (t, name) in [(running_mean, "running_mean"), (running_var, "running_var")] {
+        ensure!(training || t.is_some(), Value, "{name} must be defined in evaluation mode");
+    }
+    for t in [running_mean, running_var].into_iter().flatten() {
+        ensure!(t.dim() == 1, Runtime, "TensorAccessor expected 1 dims but tensor has {}", t.dim());
+    }
+    normalised(input, weight, bias, running_mean, running_var, training, momentum, eps)
+}
+pub(super) fn normalised(
     input: &Tensor,
     weight: Opt<'_>,
     bias: Opt<'_>,
@@ -195,5 +223,5 @@ pub fn batch_norm_torch(
         return super::local_response::unnormalised(input, weight, bias);
     }
     check_features(input, [running_mean, running_var, weight, bias], training)?;
-    native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps).map(|r| r.0)
+    normalised(input, weight, bias, running_mean, running_var, training, momentum, eps).map(|r| r.0)
 }

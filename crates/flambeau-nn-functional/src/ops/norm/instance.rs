@@ -73,7 +73,7 @@ pub fn instance_norm_torch(
     let y = if input.numel() == 0 {
         super::local_response::unnormalised(&x, w, b)?
     } else {
-        crate::ops::native_batch_norm(&x, w, b, mean, var, use_input_stats, momentum, eps)?.0
+        super::forms::normalised(&x, w, b, mean, var, use_input_stats, momentum, eps)?.0
     };
     // of no sample the mean is NaN, as in PyTorch
     if use_input_stats {

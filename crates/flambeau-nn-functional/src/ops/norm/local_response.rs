@@ -117,6 +117,7 @@ pub fn rms_norm(
     weight: Option<&Tensor>,
     eps: Option<f64>,
 ) -> Result<Tensor> {
+    super::rows::some_dimension(normalized_shape)?;
     if let Some(w) = weight {
         super::rows::same_shape(w, "weight", normalized_shape)?;
     }

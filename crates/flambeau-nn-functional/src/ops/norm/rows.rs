@@ -21,6 +21,15 @@ pub(super) fn same_shape(t: &Tensor, name: &str, normalized: &[i64]) -> Result<(
     );
     Ok(())
 }
+/// There is a dimension to normalise.
+pub(super) fn some_dimension(normalized: &[i64]) -> Result<()> {
+    ensure!(
+        !normalized.is_empty(),
+        Runtime,
+        "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got normalized_shape = []"
+    );
+    Ok(())
+}
 /// Rows and their length, with PyTorch's checks.
 fn row_shape(
     input: &Tensor,
@@ -29,11 +38,7 @@ fn row_shape(
     bias: Option<&Tensor>,
     rms: bool,
 ) -> Result<(usize, usize)> {
-    ensure!(
-        !normalized.is_empty(),
-        Runtime,
-        "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got normalized_shape = []"
-    );
+    some_dimension(normalized)?;
     for (t, name) in [(weight, "weight"), (bias, "bias")] {
         if let Some(t) = t {
             same_shape(t, name, normalized)?;

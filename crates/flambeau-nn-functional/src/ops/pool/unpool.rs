@@ -2,7 +2,7 @@
 
 use crate::ops::pool::options;
 use flambeau_core::tensor::geometry::{SizeVec, fmt_sizes};
-use flambeau_core::{DType, Error, Result, Tensor, bail, ensure};
+use flambeau_core::{DType, Error, MemoryFormat, Result, Tensor, bail, ensure};
 
 /// "(2, 3)"
 fn tuple(v: &[i64]) -> String {
@@ -44,7 +44,11 @@ pub(super) fn unpool(
         as_ + 2
     );
     if !input.dtype().is_floating() {
-        return Err(Error::not_implemented_for(&format!("max_unpool{as_}d"), input.dtype()));
+        // planes whose channels lie together have a loop of their own in PyTorch
+        let last =
+            as_ == 2 && !input.is_contiguous() && input.is_contiguous_format(MemoryFormat::ChannelsLast);
+        let label = format!("max_unpool{as_}d{}", if last { "_channels_last" } else { "" });
+        return Err(Error::not_implemented_for(&label, input.dtype()));
     }
     ensure!(
         n != 3 || s.iter().all(|s| *s > 0),

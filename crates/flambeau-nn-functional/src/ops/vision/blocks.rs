@@ -32,6 +32,11 @@ fn pair(v: &[i64], what: &str, least: i64) -> Result<[i64; 2]> {
     Ok([v[0], v[1]])
 }
 
+/// The kernel's numbers, of which there are two each.
+fn pairs(kernel: &[i64], dilation: &[i64], padding: &[i64], stride: &[i64]) -> Result<[[i64; 2]; 4]> {
+    let (kernel, dilation) = (pair(kernel, "kernel", 1)?, pair(dilation, "dilation", 1)?);
+    Ok([kernel, dilation, pair(padding, "padding", 0)?, pair(stride, "stride", 1)?])
+}
 fn blocks(
     image: [i64; 2],
     kernel: &[i64],
@@ -40,10 +45,7 @@ fn blocks(
     stride: &[i64],
     of_output: bool,
 ) -> Result<Blocks> {
-    let kernel = pair(kernel, "kernel", 1)?;
-    let dilation = pair(dilation, "dilation", 1)?;
-    let padding = pair(padding, "padding", 0)?;
-    let stride = pair(stride, "stride", 1)?;
+    let [kernel, dilation, padding, stride] = pairs(kernel, dilation, padding, stride)?;
     let mut n = [0i64; 2];
     let mut sane = true;
     for d in 0..2 {
@@ -73,6 +75,7 @@ pub fn im2col_shape(
 ) -> Result<OutMeta> {
     let x = self_.sizes();
     let batch = usize::from(x.len() == 4);
+    pairs(kernel_size, dilation, padding, stride)?;
     ensure!(
         (x.len() == 3 || x.len() == 4) && x[batch..].iter().all(|d| *d != 0),
         Runtime,
