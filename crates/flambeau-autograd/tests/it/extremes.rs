@@ -54,3 +54,12 @@ fn as_strided_scatter_has_the_gradient_that_pytorch_defines() {
     });
     assert_eq!(g, [0.0, 1.0, 0.0, 1.0]);
 }
+
+#[test]
+fn a_distance_shares_nothing_out_among_ties() {
+    let x = [3.0, 3.0, 1.0];
+    let zeros = Tensor::from_slice(&[0f32; 3], [1, 3]);
+    let distance = |p: f64| gradient(&x, &[1, 3], |x| flambeau_core::ops::cdist(x, &zeros, p, None));
+    assert_eq!(distance(f64::INFINITY), [1.0, 1.0, 0.0]);
+    assert_eq!(distance(0.0), [0.0; 3]);
+}

@@ -289,3 +289,12 @@ fn geometry_in_place_is_recorded() {
     assert!(z.requires_grad());
     ops::sum(&z, None, false, None).unwrap().backward();
 }
+
+#[test]
+fn what_another_input_s_gradient_needs_is_kept() {
+    let (x, e) = (Tensor::from_slice(&[1.0f64, 2.0], [2]), leaf(&[1.0, 3.0]));
+    ops::ldexp_(&x, &e).unwrap();
+    run(&x).unwrap();
+    let ln_2 = std::f64::consts::LN_2;
+    assert!(g(&e).iter().zip([2.0 * ln_2, 16.0 * ln_2]).all(|(a, b)| (a - b).abs() < 1e-12), "{:?}", g(&e));
+}

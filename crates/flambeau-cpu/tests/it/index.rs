@@ -1,7 +1,7 @@
 //! Reading and writing by index against naive models.
 
 use crate::{Rng, close};
-use flambeau_cpu::indexing::{self, Along, IndexError, Inner, Reduce};
+use flambeau_cpu::indexing::{self, Along, IndexError, Inner, Reduce, Rounding};
 use flambeau_cpu::reduction::Geo;
 
 /// Threads share the places out by a dimension that is not indexed; those that overlap are left to one thread.
@@ -49,7 +49,7 @@ fn indexing() {
     }
     let src: Vec<i64> = (0..out.len() as i64).collect();
     let mut dst = vec![0i64; x.len()];
-    indexing::index_add(&mut dst, g, &idx, &src, 2).unwrap();
+    indexing::index_add(&mut dst, g, &idx, &src, 2, Rounding::Once).unwrap();
     assert_eq!(dst, added);
     assert_eq!(indexing::index_select(&x, g, &[-1], &mut out[..15]), Err(IndexError { index: -1, size: n }));
 

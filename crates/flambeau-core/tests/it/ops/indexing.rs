@@ -220,6 +220,7 @@ fn errors_of_reading() {
     text(x.try_i(t(&[0]).to(DType::F32)), "tensors used as indices must be long, int, byte or bool tensors");
     text(x.try_i(Slice::step(0)), "slice step cannot be zero");
     text(x.try_i(Slice::step(-1)), "step must be greater than zero");
+    text(Tensor::from_vec(vec![5f32], ()).try_i(3), "index 3 is out of bounds for dimension 0 with size 0");
     text(
         Tensor::from_vec(vec![5f32], ()).try_i(0),
         "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to convert a 0-dim tensor to a number",

@@ -1,6 +1,7 @@
 //! Rows that update an argument: copies, in place and `out=`, where memory is shared, lazy or read in another order. Values
 //! are PyTorch's.
 
+use flambeau_core::api::ergonomic::wrapped_number;
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::types::keys::Key;
 use flambeau_core::{DType, Device, ErrorKind, Tensor, functions as f, ops};
@@ -92,4 +93,21 @@ fn all_forms_foretell_their_sizes_on_the_meta_device() {
     ops::normal_(&x, 0.0, 1.0, None).unwrap();
     let e = ops::nonzero(&x).unwrap_err();
     assert!(matches!(e.kind(), ErrorKind::Missing | ErrorKind::Unsupported), "{e}");
+}
+
+#[test]
+fn halves_meet_in_float32() {
+    let half = |x: &[f32]| v(x).to(DType::BF16);
+    let (x, i, s) = (half(&[1.]), at(&[0, 0, 0, 0]), half(&[0.003; 4]));
+    let first = |t: Tensor| t.to(DType::F32).to_vec::<f32>()[0];
+    assert_eq!(first(ops::scatter_add(&x, 0, &i, &s).unwrap()), 1.015625);
+    assert_eq!(first(ops::scatter_reduce(&x, 0, &i, &s, "sum", true).unwrap()), 1.015625);
+    // numbers are added to a vector one by one
+    assert_eq!(first(ops::index_add(&x, 0, &i, &s, 1.into()).unwrap()), 1.0);
+    let column = ops::reshape(&s, &[4, 1]).unwrap();
+    let x = ops::reshape(&x, &[1, 1]).unwrap();
+    assert_eq!(first(ops::index_add(&x, 0, &i, &column, 1.into()).unwrap()), 1.015625);
+    // a number is not rounded before it multiplies
+    let product = ops::mul(&half(&[7.]), &wrapped_number(0.3.into()).unwrap()).unwrap();
+    assert_eq!(first(product), 2.09375);
 }
