@@ -297,6 +297,7 @@ fn clamp_dtype(self_: &Tensor, bounds: &[Option<Scalar>]) -> Result<DType> {
 pub fn clamp_plan<'a>(self_: &'a Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<Planned<'a>> {
     ensure!(min.is_some() || max.is_some(), Runtime, "{NO_BOUND}");
     let d = clamp_dtype(self_, &[min, max])?;
+    let (min, max) = crate::types::type_info::bounds_within(d, min, max)?;
     let plan = match (min, max) {
         (Some(lo), Some(hi)) => Planned::new(&CLAMP, &[self_]).param(lo).param(hi),
         (Some(lo), None) => Planned::new(&CLAMP_MIN, &[self_]).param(lo),

@@ -1,7 +1,9 @@
 //! What the numbers of a dtype can be: `torch.finfo` and `torch.iinfo`.
 
 use crate::DType;
+use crate::ensure;
 use crate::types::error::{Error, Result};
+use crate::types::scalar::Scalar;
 use std::fmt;
 
 /// Limits of a floating dtype; of a complex one, those of its parts. See [`finfo`].
@@ -162,6 +164,37 @@ impl fmt::Display for IInfo {
         let g = |v: i128| c_number(v as f64);
         write!(f, "iinfo(min={}, max={}, dtype={})", g(self.min), g(self.max), self.dtype.name())
     }
+}
+
+/// Bounds as the dtype holds them: one that no number of it passes is the dtype's own, and one beyond which all lie is an
+/// error.
+///
+/// # Errors
+/// Such a bound, and one that a float dtype cannot hold.
+pub fn bounds_within(
+    d: DType,
+    min: Option<Scalar>,
+    max: Option<Scalar>,
+) -> Result<(Option<Scalar>, Option<Scalar>)> {
+    if d.is_floating() {
+        for b in [min, max].into_iter().flatten() {
+            b.check_fits(d)?;
+        }
+    }
+    let Ok(range) = iinfo(d) else { return Ok((min, max)) };
+    let within = |b: Option<Scalar>, name: &str, beyond: fn(i128, i128, i128) -> bool| {
+        let Some(Scalar::Int(b)) = b else { return Ok(b) };
+        ensure!(
+            !beyond(i128::from(b), range.min, range.max),
+            Runtime,
+            "Clamp {name} value {} is outside the representable range of {}",
+            c_number(b as f64),
+            d.scalar_type_name()
+        );
+        let b = i128::from(b).clamp(range.min, range.max);
+        Ok(Some(Scalar::Int(i64::try_from(b).unwrap_or(i64::MAX))))
+    };
+    Ok((within(min, "min", |b, _, high| b > high)?, within(max, "max", |b, low, _| b < low)?))
 }
 
 /// The old name of tensors of a dtype: `torch.FloatTensor`.

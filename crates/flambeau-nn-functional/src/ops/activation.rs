@@ -88,6 +88,8 @@ pub fn mish(input: &Tensor, inplace: bool) -> Result<Tensor> {
 }
 /// `hardtanh`
 pub fn hardtanh(input: &Tensor, min_val: Scalar, max_val: Scalar, inplace: bool) -> Result<Tensor> {
+    let bounds = flambeau_core::types::type_info::bounds_within(input.dtype(), Some(min_val), Some(max_val))?;
+    let (min_val, max_val) = (bounds.0.unwrap_or(min_val), bounds.1.unwrap_or(max_val));
     either!(inplace, input, hardtanh_raw, hardtanh_raw_, min_val, max_val)
 }
 /// `relu6`

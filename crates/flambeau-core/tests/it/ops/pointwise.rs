@@ -54,6 +54,20 @@ fn numbers_take_part_in_the_promotion_of_clamp() {
     assert_eq!((f.dtype(), f.to_vec::<f32>()), (DType::F32, vec![0.5, 0.5, 3.0]));
     fails(clamp(&a, None, None), ErrorKind::Runtime, "At least one of");
     fails(ops::clamp_(&a, Some(0.5.into()), None), ErrorKind::DType, "can't be cast");
+    // bounds that the dtype cannot hold are its own, or beyond all of its numbers
+    let bytes = ints(&[0, 44, 255]).to(DType::U8);
+    assert_eq!(clamp(&bytes, Some((-5).into()), Some(300.into())).unwrap().to_vec::<u8>(), [0, 44, 255]);
+    let beyond = "is outside the representable range of Byte";
+    fails(
+        clamp(&bytes, Some(300.into()), None),
+        ErrorKind::Runtime,
+        &format!("Clamp min value 300 {beyond}"),
+    );
+    fails(
+        clamp(&bytes, None, Some((-1).into())),
+        ErrorKind::Runtime,
+        &format!("Clamp max value -1 {beyond}"),
+    );
     let nan = clamp(&floats(&[1.0]), Some(f64::NAN.into()), None).unwrap();
     assert!(nan.item::<f32>().is_nan());
 }
