@@ -52,8 +52,15 @@ pub fn pow_self(grad: &Tensor, x: &Tensor, exponent: &Tensor) -> Result<Tensor> 
 pub fn pow_exponent(grad: &Tensor, x: &Tensor, exponent: &Tensor, result: &Tensor) -> Result<Tensor> {
     let real_exponent = real(exponent)?;
     let flat = ops::logical_and(&ops::eq(x, &zero()?)?, &ops::ge(&real_exponent, &zero()?)?)?;
-    let slope = mul(result, &ops::log(x)?)?;
-    masked_not(&flat, &chain(grad, Ok(slope))?)
+    // the logarithm of a number is a number: an operator would give it in the default dtype, and lose digits of float64
+    let log = match x.is_wrapped_number() {
+        true => number(match x.try_item()? {
+            Scalar::Complex(base) => Scalar::Complex(base.ln()),
+            base => Scalar::Float(base.to_f64().ln()),
+        })?,
+        false => ops::log(x)?,
+    };
+    masked_not(&flat, &chain(grad, mul(result, &log))?)
 }
 
 /// `maximum` and `minimum` for one operand: half where both are equal.
