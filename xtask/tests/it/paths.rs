@@ -15,6 +15,9 @@ const ABOUT_PATHS: &[&str] = &[
     "xtask/tests/it/paths.rs",
 ];
 
+/// What fuzzing made of archives need not open.
+const BROKEN: &str = "tests/fuzz/corpus/";
+
 /// Where `bytes` name a place: it stands at the beginning of a path, and something follows.
 fn places(bytes: &[u8]) -> Vec<String> {
     let inside = |b: u8| b.is_ascii_alphanumeric() || b"._~-)}]/$*".contains(&b);
@@ -36,7 +39,7 @@ fn places(bytes: &[u8]) -> Vec<String> {
 /// The same in a file, and in the members of an archive.
 fn places_in(name: &str, bytes: &[u8]) -> Vec<String> {
     let mut found: Vec<String> = places(bytes).into_iter().map(|p| format!("{name}: {p}")).collect();
-    if bytes.starts_with(b"PK\x03\x04") {
+    if bytes.starts_with(b"PK\x03\x04") && !name.starts_with(BROKEN) {
         let mut archive = zip::ZipArchive::new(std::io::Cursor::new(bytes)).expect("an archive opens");
         for i in 0..archive.len() {
             let mut member = archive.by_index(i).expect("a member");
