@@ -22,7 +22,10 @@ fn to_server(bytes: &[u8]) {
     let _ = c.write_all(bytes);
     let _ = c.shutdown(Shutdown::Write);
     let _ = std::io::copy(&mut Read::by_ref(&mut c).take(1 << 20), &mut std::io::sink());
-    assert!(SERVER.set("here", b"1").is_ok() && SERVER.get("here").is_ok_and(|v| v == b"1"), "the store is gone");
+    assert!(
+        SERVER.set("here", b"1").is_ok() && SERVER.get("here").is_ok_and(|v| v == b"1"),
+        "the store is gone"
+    );
 }
 fn to_client(bytes: &[u8]) {
     let Ok(listener) = TcpListener::bind(("127.0.0.1", 0)) else { return };

@@ -12,7 +12,7 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     if let Ok(program) = load(&path) {
         let _ = program.to_string();
         if let Ok(module) = program.module() {
-            let x = Tensor::from_vec(vec![1f32; 4], &[4]);
+            let x = Tensor::from_vec(vec![1f32; 4], [4]);
             let _ = module.run(&[Value::Tensor(x)], &[]);
         }
     }

@@ -31,7 +31,7 @@ fn program(path: &Path) {
     let Ok(program) = flambeau_export::load(path) else { return };
     let _ = (program.to_string(), program.operators(), program.ranges_text());
     if let Ok(module) = program.module() {
-        let x = Tensor::from_vec(vec![1f32; 4], &[2, 2]);
+        let x = Tensor::from_vec(vec![1f32; 4], [2, 2]);
         let _ = module.run(&[Value::Tensor(x)], &[]);
     }
     let _ = torch::onnx::try_export(&program, torch::onnx::ExportOptions::new());

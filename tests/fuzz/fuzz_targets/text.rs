@@ -43,7 +43,7 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
         12 => drop(Library::new(text, LibraryKind::Def)),
         _ => {
             let g = Generator::new();
-            let state = Tensor::from_vec(bytes.to_vec(), &[bytes.len() as i64]);
+            let state = Tensor::from_vec(bytes.to_vec(), [bytes.len() as i64]);
             let _ = g.set_state(&state);
         }
     }

@@ -568,7 +568,7 @@ impl<'a> Program<'a> {
             6 => Box::new(push_dispatch_mode(|c: &OperatorCall<'_>| c.call_on())),
             7 => Box::new(push_dispatch_mode(move |c: &OperatorCall<'_>| {
                 let r = c.call_on()?;
-                Ok(if c.name().len() % 7 == 0 { vec![other.clone().into(); r.len()] } else { r })
+                Ok(if c.name().len().is_multiple_of(7) { vec![other.clone().into(); r.len()] } else { r })
             })),
             8 => Box::new(saved_tensors_hooks(
                 Arc::new(|t: &Tensor| Ok(Box::new(t.clone()))),
@@ -578,7 +578,7 @@ impl<'a> Program<'a> {
                 }),
             )),
             9 => Box::new(push_function_mode(|c: &OperatorCall<'_>| {
-                if c.name().len() % 11 == 0 { panic_any(Thrown) } else { c.call_on() }
+                if c.name().len().is_multiple_of(11) { panic_any(Thrown) } else { c.call_on() }
             })),
             _ => Box::new(torch::autograd::set_detect_anomaly_guard(true, false)),
         };
@@ -662,11 +662,7 @@ impl<'a> Program<'a> {
             }));
             match r {
                 Ok(Ok(())) if self.shown => eprintln!("    done"),
-                Ok(Err(e)) => {
-                    if self.shown {
-                        eprintln!("    {e}");
-                    }
-                }
+                Ok(Err(e)) if self.shown => eprintln!("    {e}"),
                 Err(p) if !p.is::<Thrown>() => resume_unwind(p),
                 _ => {}
             }
