@@ -51,7 +51,7 @@ fn main() -> Result<()> {
     let builder = VarBuilder::from_varmap(&variables, DType::F32, &Device::Cpu);
     let model = candle_nn::seq()
         .add(candle_nn::linear(2, 8, builder.pp("0"))?)
-        .add(candle_nn::Activation::Tanh)
+        .add_fn(|x| x.tanh())
         .add(candle_nn::linear(8, 1, builder.pp("2"))?);
     let settings = ParamsAdamW { lr: 0.05, weight_decay: 0.0, ..Default::default() };
     let mut optimizer = AdamW::new(variables.all_vars(), settings)?;

@@ -110,3 +110,21 @@ impl<T> RawOut<T> {
         Raw { p: self.p.cast(), rs: self.rs, cs: self.cs }
     }
 }
+
+/// The product `C = A B` of `[m, k]` and `[k, n]` as one whose result has contiguous rows: where its columns are contiguous, the
+/// transposed product, and none where neither are.
+#[inline]
+#[allow(clippy::type_complexity)]
+pub(super) fn upright<T>(
+    m: usize,
+    n: usize,
+    a: RawMat<T>,
+    b: RawMat<T>,
+    c: RawOut<T>,
+) -> Option<(usize, usize, RawMat<T>, RawMat<T>, RawOut<T>)> {
+    match (c.cs, c.rs) {
+        (1, _) => Some((m, n, a, b, c)),
+        (_, 1) => Some((n, m, b.t(), a.t(), c.t())),
+        _ => None,
+    }
+}

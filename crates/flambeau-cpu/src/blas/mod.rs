@@ -5,6 +5,7 @@
 //! once; bfloat16 is multiplied as it is where the machine can. Integers wrap.
 
 mod bf16;
+mod coming;
 pub mod erased;
 mod gemv;
 mod halves;
@@ -20,6 +21,7 @@ mod transposed;
 pub(crate) mod unpacked;
 
 pub use gemv::dot;
+use mat::upright;
 pub use mat::{Mat, MatMut};
 pub(crate) use mat::{RawMat, RawOut};
 pub use rounded::allow_bf16_factors;

@@ -2,9 +2,9 @@
 //! is stored transposed (`x W^T`, what linear layers compute). The gemm crate packs both operands, and takes a tenth longer for
 //! it: of the right one here, panel by panel is turned, by shuffles of whole vectors.
 
-use super::unpacked::{COLS, LINE, ROWS, Tile, column_tiles, tile, turn};
-use super::{RawMat, RawOut};
-use crate::engine::cache::prefetch_later;
+use super::coming::Coming;
+use super::unpacked::{COLS, ROWS, Tile, column_tiles, tile, turn};
+use super::{RawMat, RawOut, upright};
 use crate::engine::isa::{Level, level};
 use crate::engine::scratch::with_scratch;
 
@@ -13,40 +13,6 @@ use crate::engine::scratch::with_scratch;
 const DEPTH: usize = 256;
 /// Elements of a left operand that stay in the caches while the panels pass by. Each panel is turned again for the next ones.
 const LEFT: usize = 1 << 20;
-
-/// What is turned next. Its lines are on their way while the tiles before it are computed: the columns of a weight that comes
-/// from memory are too many streams for the machine to follow by itself.
-struct Coming {
-    from: RawMat<f32>,
-    /// Lines of a column, and of all of them.
-    each: usize,
-    lines: usize,
-    /// Lines that were asked for, and what is asked for at a time.
-    asked: usize,
-    step: usize,
-}
-impl Coming {
-    /// Behind the columns `j..j + n` of `width`, and the terms `p..p + depth` of `k`; shared out over `tiles`.
-    fn after(
-        b: RawMat<f32>,
-        (j, n, width): (usize, usize, usize),
-        (p, depth, k): (usize, usize, usize),
-        tiles: usize,
-    ) -> Self {
-        let (j, n, p) = if p + depth < k { (j, n, p + depth) } else { (j + n, COLS.min(width - j - n), 0) };
-        let each = DEPTH.min(k - p).div_ceil(LINE);
-        let lines = n * each;
-        Coming { from: b.at(p, j), each, lines, asked: 0, step: lines.div_ceil(tiles) }
-    }
-    #[inline(always)]
-    fn ask(&mut self) {
-        let end = (self.asked + self.step).min(self.lines);
-        for line in self.asked..end {
-            prefetch_later(self.from.at(line % self.each * LINE, line / self.each).p.cast());
-        }
-        self.asked = end;
-    }
-}
 
 /// `C (+)= A B`; false if the product has to be computed otherwise.
 ///
@@ -64,12 +30,7 @@ pub(super) unsafe fn try_product(
     if level() != Level::V4 || k == 0 {
         return false;
     }
-    // Of a result whose columns are contiguous, the transposed one is computed.
-    let (m, n, a, b, c) = match (c.cs, c.rs) {
-        (1, _) => (m, n, a, b, c),
-        (_, 1) => (n, m, b.t(), a.t(), c.t()),
-        _ => return false,
-    };
+    let Some((m, n, a, b, c)) = upright(m, n, a, b, c) else { return false };
     if m < ROWS || n < COLS / 3 || a.cs != 1 {
         return false;
     }
@@ -89,7 +50,10 @@ pub(super) unsafe fn try_product(
                     let from = b.at(p, j).p;
                     // SAFETY: part of B, and the panel has DEPTH rows.
                     unsafe { turn(from, b.cs, n, depth, panel.as_mut_ptr()) };
-                    let mut coming = Coming::after(b, (j, n, width), (p, depth, k), rows.div_ceil(ROWS));
+                    let (next_p, next_j, columns) =
+                        if p + depth < k { (p + depth, j, n) } else { (0, j + n, COLS.min(width - j - n)) };
+                    let next = [DEPTH.min(k - next_p), columns];
+                    let mut coming = Coming::new(b.at(next_p, next_j), next, rows.div_ceil(ROWS));
                     for i in (0..rows).step_by(ROWS) {
                         coming.ask();
                         let row = |r: usize| a.at(first + (i + r).min(rows - 1), p).p;

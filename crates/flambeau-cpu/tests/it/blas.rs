@@ -61,7 +61,7 @@ fn check<T: Model>(rng: &mut Lcg, m: usize, n: usize, k: usize) {
     let (cr, cc, cl) = layout(rng, m, n);
     let mut fill = |len: usize| -> Vec<T> { (0..len).map(|_| T::from(rng.float(), rng.float())).collect() };
     let (a, b, c) = (fill(al), fill(bl), fill(cl));
-    for (alpha, beta) in [(1.0, 0.0), (0.5, 1.0), (1.0, -2.0), (0.0, 0.5)] {
+    for (alpha, beta) in [(1.0, 0.0), (1.0, 1.0), (0.5, 1.0), (1.0, -2.0), (0.0, 0.5)] {
         let mut got = c.clone();
         if beta == 0.0 {
             got.fill(T::from(f64::NAN, f64::NAN));
@@ -121,6 +121,49 @@ fn floats_match_the_model() {
     for (m, n, k) in [(16, 300, 300), (13, 77, 530), (300, 30, 70), (48, 95, 256)] {
         for _ in 0..4 {
             check::<f32>(&mut rng, m, n, k);
+        }
+    }
+}
+
+/// Sizes that are packed by blocks and panels, whole ones and others, in each layout, beside float64.
+#[test]
+fn large_products_match_float64() {
+    let mut rng = Lcg(11);
+    for (m, n, k) in [(49, 1100, 517), (300, 97, 530), (128, 144, 256), (601, 50, 40)] {
+        let mut fill = |len: usize| -> Vec<f32> { (0..len).map(|_| rng.float() as f32).collect() };
+        let (a, b, old) = (fill(m * k), fill(k * n), fill(m * n));
+        let wide = |x: &[f32]| -> Vec<f64> { x.iter().map(|v| f64::from(*v)).collect() };
+        let (wide_a, wide_b) = (wide(&a), wide(&b));
+        // by rows or by columns
+        let steps = |m: usize, n: usize, turned: bool| if turned { (1, m) } else { (n, 1) };
+        for layout in 0..16 {
+            let is = |bit: usize| layout >> bit & 1 != 0;
+            let (ra, rb, rc) = (steps(m, k, is(0)), steps(k, n, is(1)), steps(m, n, is(2)));
+            let beta = if is(3) { 1.0 } else { 0.0 };
+            let (mut got, mut want) = (old.clone(), wide(&old));
+            gemm(
+                m,
+                n,
+                k,
+                1.0,
+                Mat { data: &a[..], row: ra.0, col: ra.1 },
+                Mat { data: &b[..], row: rb.0, col: rb.1 },
+                beta,
+                MatMut { data: &mut got, row: rc.0, col: rc.1 },
+            );
+            gemm(
+                m,
+                n,
+                k,
+                1.0,
+                Mat { data: &wide_a[..], row: ra.0, col: ra.1 },
+                Mat { data: &wide_b[..], row: rb.0, col: rb.1 },
+                f64::from(beta),
+                MatMut { data: &mut want, row: rc.0, col: rc.1 },
+            );
+            let worst = got.iter().zip(&want).map(|(g, w)| (f64::from(*g) - w).abs()).fold(0.0, f64::max);
+            // a hundred times less than one term of the sum
+            assert!(worst < 5e-5, "{m}x{n}x{k}, layout {layout}: {worst}");
         }
     }
 }

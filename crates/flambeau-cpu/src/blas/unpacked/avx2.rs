@@ -168,9 +168,10 @@ pub(in crate::blas) unsafe fn turn<const W: usize, const FULL: usize>(
     let none = [0.0f32; LANES];
     let mut past = [0.0f32; LANES];
     let past = past.as_mut_ptr();
-    for p in (0..depth).step_by(LANES) {
-        let left = depth - p;
-        for j in (0..n.next_multiple_of(FULL)).step_by(LANES) {
+    // eight rows from end to end, not all of them at once: rows that are a power of two apart share few places of the caches
+    for j in (0..n.next_multiple_of(FULL)).step_by(LANES) {
+        for p in (0..depth).step_by(LANES) {
+            let left = depth - p;
             let row = |k: usize| from.wrapping_add((j + k) * step + p);
             let to = to.wrapping_add(p * W + j);
             if left >= LANES && j + LANES <= n {
@@ -191,6 +192,38 @@ pub(in crate::blas) unsafe fn turn<const W: usize, const FULL: usize>(
             let write = |k: usize| if k < left { to.wrapping_add(k * W) } else { past };
             // SAFETY: rows of this function; rows below `depth`, whose columns up to `j + 8` there are.
             unsafe { F8::square(read, write, None) };
+        }
+    }
+}
+
+/// `to[p * W + j] = from[j * step + p]` for `j < n` and `p < depth`, where `n` and `W` are at most 8; columns up to `W` get any value.
+///
+/// # Safety
+/// The rows of `from` are valid for `depth` elements, `to` for `depth` rows of `W` and `8 - W` elements more; `n` is not 0.
+#[target_feature(enable = "avx2,fma")]
+pub(in crate::blas) unsafe fn turn_rows<const W: usize>(
+    from: *const f32,
+    step: usize,
+    n: usize,
+    depth: usize,
+    to: *mut f32,
+) {
+    /// As in [`turn`].
+    const SOON: usize = 16 * LANES;
+    let row = |k: usize| from.wrapping_add(k.min(n - 1) * step);
+    let whole = depth / LANES * LANES;
+    for p in (0..whole).step_by(LANES) {
+        if p.is_multiple_of(2 * LANES) && p + SOON < depth {
+            (0..n).for_each(|k| prefetch(row(k).wrapping_add(p + SOON).cast()));
+        }
+        // SAFETY: rows below n with 8 elements left; each row of `to` is written before the next one, whose first elements it
+        // may overwrite, and the last one ends `8 - W` elements beyond.
+        unsafe { F8::square(|k| row(k).wrapping_add(p), |k| to.wrapping_add((p + k) * W), None) };
+    }
+    for p in whole..depth {
+        for j in 0..n {
+            // SAFETY: row `j` is below n, and `p` below `depth`.
+            unsafe { *to.add(p * W + j) = *from.add(j * step + p) };
         }
     }
 }
