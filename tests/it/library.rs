@@ -372,3 +372,41 @@ fn broken_schemas_are_errors() {
         }
     }
 }
+
+/// What functions of PyTorch's that are written in Python say of arguments before any operator has them.
+#[test]
+fn functions_written_in_python_look_at_arguments_first() {
+    let says = |path: &str, args: &[Value], kwargs: &[(&str, Value)]| {
+        let kwargs: Vec<_> = kwargs.iter().map(|(k, v)| (k.to_string(), v.clone())).collect();
+        call(path, args, &kwargs).unwrap_err().message().to_string()
+    };
+    let places = v(&Tensor::from_slice(&[0i64, 1, 1], [3]));
+    let weight = v(&torch::zeros([2, 4]));
+    let bag = "torch.nn.functional.embedding_bag";
+    assert_eq!(says(bag, &[places.clone(), Value::None], &[]), "'NoneType' object has no attribute 'dtype'");
+    assert_eq!(says(bag, &[Value::None, weight], &[]), "'NoneType' object has no attribute 'dim'");
+    // the old order of both
+    let x = says(bag, &[Value::Str("x".into()), places], &[]);
+    assert_eq!(x, "'str' object has no attribute 'is_floating_point'");
+    let image = v(&torch::zeros([1, 1, 3, 3]));
+    let (factor, recompute) = (Value::Str("x".into()), Value::Bool(true));
+    let x = says(
+        "torch.nn.functional.interpolate",
+        std::slice::from_ref(&image),
+        &[("scale_factor", factor), ("recompute_scale_factor", recompute)],
+    );
+    assert_eq!(x, "invalid literal for int() with base 10: 'xxx'");
+    let twice = Value::List(vec![Value::Float(1.5), Value::Float(1.5)]);
+    let x = says("torch.masked.sum", &[image.clone()], &[("dim", twice)]);
+    assert_eq!(x, "dim=1.5 appears multiple times in the list of dims");
+    let target = v(&Tensor::from_slice(&[1i64], [1]));
+    let x = says(
+        "torch.nn.functional.multi_margin_loss",
+        &[v(&torch::zeros([1, 3])), target],
+        &[("p", Value::Float(2.5))],
+    );
+    assert_eq!(x, "only p == 1 and p == 2 supported");
+    // a module that stands in for others takes their arguments
+    let r = call("torch.nn.Identity", &[Value::Int(3)], &[("unused".to_string(), Value::Bool(true))]);
+    assert_eq!(torch::library::repr(&r.unwrap()[0]).unwrap(), "Identity()");
+}

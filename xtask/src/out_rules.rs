@@ -8,6 +8,8 @@ pub enum OutRule {
     Cast,
     CastOr(String, bool),
     Any,
+    /// It computes in the output's dtype, unless a `dtype` is asked for, which the output then has.
+    Follows,
     Exact(String),
     ExactOrByte(String),
     Complex(String),
@@ -55,6 +57,7 @@ pub const EXACT: &str = "Expected out tensor to have dtype {want_c}, but got {go
 pub fn out_rule(raw: &RawOutRule) -> Result<OutRule, String> {
     Ok(match raw {
         RawOutRule::Word(w) if w == "any" => OutRule::Any,
+        RawOutRule::Word(w) if w == "follows" => OutRule::Follows,
         RawOutRule::Word(w) if w == "exact" => OutRule::Exact(EXACT.into()),
         RawOutRule::Word(w) if w == "found" => OutRule::Exact("Found dtype {got} but expected {want}".into()),
         RawOutRule::Word(w) if !w.contains(' ') => return Err(format!("out_dtype: unknown rule `{w}`")),

@@ -183,7 +183,7 @@ struct RawRow {
     out_dtype: OutRules,
     /// Strides of a resized output: `contiguous` of rows with a shape rule, `result` of others, where that is not the rule.
     out_resized: Option<String>,
-    /// What PyTorch calls the `out=` form that refuses gradients, where not by the row's name; empty where it does not refuse; `aten::NAME` where it asks its outputs alone; `late NAME` where all else is refused before, `leaf` where it copies at last.
+    /// What PyTorch calls the `out=` form that refuses gradients, where not by the row's name; empty where it does not refuse; `aten::NAME` where it asks its outputs alone; `late NAME` where all else is refused before, `leaf` where it copies at last, `resize` where it resizes its output whatever the size.
     out_grad: Option<String>,
     /// The `out=` form refuses outputs that share memory with inputs; a text: with each other too, in these words.
     out_apart: Option<Apart>,

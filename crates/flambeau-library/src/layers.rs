@@ -6,7 +6,7 @@ use flambeau_core::dispatch::value::Value;
 use flambeau_core::tensor::geometry::wrap_dim_strict;
 use flambeau_core::text::{PyText as _, repr};
 use flambeau_core::types::error::{Error, Result};
-use flambeau_core::{bail, ensure};
+use flambeau_core::{DType, bail, ensure};
 
 type Arguments = (Vec<Value>, Vec<(String, Value)>);
 
@@ -167,6 +167,42 @@ pub(crate) fn embedding(args: &[Value], kwargs: &Kwargs) -> Result<Arguments> {
                 return Err(no_attribute(v.type_name(), name));
             }
         }
+    }
+    Ok(unchanged(args, kwargs))
+}
+
+/// `embedding_bag` took the weight first once, and so asks both what they are before it looks at sizes.
+pub(crate) fn bags(args: &[Value], kwargs: &Kwargs) -> Result<Arguments> {
+    let slot = |at: usize, name: &str| {
+        args.get(at).or_else(|| kwargs.iter().find(|(k, _)| k == name).map(|(_, v)| v))
+    };
+    let (Some(input), Some(weight)) = (slot(0, "input"), slot(1, "weight")) else {
+        return Ok(unchanged(args, kwargs));
+    };
+    let Value::Tensor(w) = weight else { return Err(no_attribute(weight.type_name(), "dtype")) };
+    if !matches!(input, Value::Tensor(_)) {
+        let weighted = given(args, kwargs, 8, "per_sample_weights").is_some();
+        let asked = match w.dtype() {
+            DType::I64 => "is_floating_point",
+            _ if weighted => "size",
+            _ => "dim",
+        };
+        if asked == "dim" {
+            let n = w.dim();
+            ensure!(n == 2, Value, "weight has to be a 2D Tensor, but got Tensor of dimension {n}");
+        }
+        return Err(no_attribute(input.type_name(), asked));
+    }
+    Ok(unchanged(args, kwargs))
+}
+
+/// `torch.masked` looks for a dimension that is given twice before it asks what dimensions are.
+pub(crate) fn dims_once(args: &[Value], kwargs: &Kwargs) -> Result<Arguments> {
+    let dims = given(args, kwargs, 1, "dim").and_then(Value::items).unwrap_or(&[]);
+    for (i, d) in dims.iter().enumerate() {
+        let Value::Float(x) = d else { continue };
+        let again = dims[..i].iter().any(|e| matches!(e, Value::Float(y) if x == y));
+        ensure!(!again, Runtime, "dim={} appears multiple times in the list of dims", repr(d)?);
     }
     Ok(unchanged(args, kwargs))
 }

@@ -26,12 +26,16 @@ macro_rules! words {
 const ARGUMENTS: &[(&str, Adapt)] = {
     use crate::aliases::{alpha_second, beta_first, other_is_src, value_second};
     use crate::builtins::to_arguments;
-    use crate::layers::{embedding, fractional, operands, unpooling_1d, unpooling_2d, unpooling_3d};
+    use crate::layers::{
+        bags, dims_once, embedding, fractional, operands, unpooling_1d, unpooling_2d, unpooling_3d,
+    };
     words![
         alpha_second,
+        bags,
         beta_first,
         chunking,
         coefficients,
+        dims_once,
         embedding,
         fractional,
         norm_by_name,
@@ -215,6 +219,20 @@ fn sequences_fit(args: &[Value], kwargs: &Kwargs) -> Result<Arguments> {
         |a: &mut Arguments, at, name| argument(a, at, name).is_some_and(|v| !matches!(v, Value::None));
     if !(given(&mut a, 1, "size") && given(&mut a, 2, "scale_factor")) {
         one_per_dimension(&mut a)?;
+    }
+    let flag = |v: Option<&mut Value>| matches!(v, Some(Value::Bool(true)));
+    let by_size = flag(argument(&mut a, 5, "recompute_scale_factor"))
+        || matches!(argument(&mut a, 3, "mode"), Some(Value::Str(m)) if m == "area");
+    let first = match argument(&mut a, 0, "input") {
+        Some(Value::Tensor(x)) => x.sizes().get(2).copied(),
+        _ => None,
+    };
+    // Python multiplies a size by whatever it is given: a text becomes longer, and then is no number
+    if let (true, Some(n)) = (by_size, first)
+        && let Some(Value::Str(text)) = argument(&mut a, 2, "scale_factor")
+    {
+        let text = Value::Str(text.repeat(usize::try_from(n.min(1 << 10)).unwrap_or(0)));
+        bail!(Value, "invalid literal for int() with base 10: {}", flambeau_core::text::repr(&text)?);
     }
     Ok(a)
 }

@@ -55,12 +55,13 @@ fn lu(a: &[Value], k: &Kwargs) -> Result<Vec<Value>> {
             all.len(),
             outs.len()
         );
-        for (o, t) in outs.iter().zip(&all) {
-            let mut o = o.clone();
+        let mut filled = Vec::with_capacity(outs.len());
+        for (mut o, t) in outs.into_iter().zip(&all) {
             flambeau_core::backend::out::resize_output(&mut o, t.sizes())?;
             flambeau_core::ops::copy_(&o, t, false)?;
+            filled.push(o);
         }
-        return several(outs);
+        return several(filled);
     }
     several(all)
 }

@@ -141,10 +141,20 @@ fn check_block(
     if !in_blocks(layout) {
         return Ok((1, 1));
     }
-    let Some(&[br, bc]) = blocksize else {
-        bail!(Runtime, "to_sparse for {} needs a blocksize of two numbers", crate::coo::layout_name(layout));
-    };
     let name = if layout == Layout::SparseBsr { "bsr" } else { "bsc" };
+    let (br, bc) = match blocksize {
+        Some(&[br, bc]) => (br, bc),
+        Some(other) => bail!(
+            Runtime,
+            "{from}_to_sparse_{name}: blocksize needs to be a tuple of size 2, but got {}",
+            other.len()
+        ),
+        None => bail!(
+            Runtime,
+            "to_sparse for {} needs a blocksize of two numbers",
+            crate::coo::layout_name(layout)
+        ),
+    };
     ensure!(
         br > 0 && bc > 0,
         Runtime,

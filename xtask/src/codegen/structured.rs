@@ -82,6 +82,7 @@ pub fn out_dtype(row: &Row, i: usize) -> String {
         OutRule::CastOr(t, true) => format!("&OutDtype::CastOrType({})", text(t)),
         OutRule::CastOr(t, false) => format!("&OutDtype::CastOr({})", text(t)),
         OutRule::Any => "&OutDtype::Any".into(),
+        OutRule::Follows => "&OutDtype::EXACT".into(),
         OutRule::Exact(t) if t == crate::table::EXACT => "&OutDtype::EXACT".into(),
         OutRule::Exact(t) => format!("&OutDtype::Exact({})", text(t)),
         OutRule::ExactOrByte(t) => format!("&OutDtype::ExactOrByte({})", text(t)),
@@ -124,6 +125,9 @@ pub fn slot(out: &mut String, form: &Form, head: impl Fn(&mut String, &str)) -> 
     let name = format!("{}_slot", form.stem());
     head(out, &name);
     let fields: Vec<String> = row.schema.args.iter().map(|a| arg_ident(&a.name)).collect();
+    if form.mode == Mode::Out && row.out_dtype.first() == Some(&OutRule::Follows) {
+        out.push_str("let dtype = dtype.or(Some(out.dtype()));\n");
+    }
     let _ = writeln!(out, "let given = args::{} {{ {} }};", struct_name(row), fields.join(", "));
     let run = |device: &str, outs: &str| {
         format!(

@@ -62,6 +62,7 @@ fn rules_for_the_dtype_of_out() {
     };
     let rules = |rule: &str| row(rule).unwrap().rows[0].out_dtype.clone();
     assert_eq!(rules("\"any\""), [OutRule::Any]);
+    assert_eq!(rules("\"follows\""), [OutRule::Follows]);
     assert_eq!(rules("\"exact\""), [OutRule::Exact(EXACT.into())]);
     assert_eq!(rules("[\"first {want}\", \"any\"]"), [OutRule::Exact("first {want}".into()), OutRule::Any]);
     assert_eq!(rules("{ text = \"bool only\", or = \"uint8\" }"), [OutRule::ExactOrByte("bool only".into())]);

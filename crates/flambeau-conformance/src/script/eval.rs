@@ -106,11 +106,16 @@ pub fn method(of: &Value, name: &str, args: &[Value], kwargs: &Kwargs) -> R<Valu
         None => Ok(library::method(of, name, args, kwargs)?),
     }
 }
-fn position(i: i64, n: usize) -> R<usize> {
+fn position(i: i64, n: usize, of: &Value) -> R<usize> {
     let at = if i < 0 { i + n as i64 } else { i };
+    let kind = match of {
+        Value::List(_) => "list",
+        Value::Str(_) => "string",
+        _ => "tuple",
+    };
     match usize::try_from(at) {
         Ok(at) if at < n => Ok(at),
-        _ => raise(Error::index("list index out of range")),
+        _ => raise(Error::index(format!("{kind} index out of range"))),
     }
 }
 /// Start, step and length of Python's slice of `n` items.
@@ -150,7 +155,7 @@ pub fn item(of: &Value, key: &Value) -> R<Value> {
         (Value::Named(t), Value::Slice(_)) => take(&t.items).map(Value::Tuple),
         (Value::List(_) | Value::Tuple(_) | Value::Named(_), Value::Int(i)) => {
             let l = of.items().unwrap_or(&[]);
-            Ok(l[position(*i, l.len())?].clone())
+            Ok(l[position(*i, l.len(), of)?].clone())
         }
         (Value::Dict(d), Value::Str(k)) => {
             let found = d.iter().find(|(n, _)| n == k);
@@ -163,7 +168,7 @@ pub fn item(of: &Value, key: &Value) -> R<Value> {
         }
         (Value::Str(s), Value::Int(i)) => {
             let all: Vec<char> = s.chars().collect();
-            Ok(Value::Str(all[position(*i, all.len())?].to_string()))
+            Ok(Value::Str(all[position(*i, all.len(), of)?].to_string()))
         }
         _ => Ok(library::method(of, "__getitem__", std::slice::from_ref(key), &[])?),
     }
@@ -184,7 +189,7 @@ pub fn set_item(of: &Value, key: Value, v: Value) -> R<Option<Value>> {
     Ok(match (of, &key) {
         (Value::List(l), Value::Int(i)) => {
             let mut l = l.clone();
-            let at = position(*i, l.len())?;
+            let at = position(*i, l.len(), of)?;
             l[at] = v;
             Some(Value::List(l))
         }

@@ -204,7 +204,7 @@ pub fn given<T: FromValue>(values: &[Option<Value>], i: usize, p: &[Parameter]) 
         None => Ok(None),
         Some(v) => T::from_value(v).map(Some).map_err(|e| match e.kind() {
             // a type that words its own errors
-            ErrorKind::Value | ErrorKind::Unsupported => e,
+            ErrorKind::Value | ErrorKind::Unsupported | ErrorKind::Index => e,
             // what Python says wherever it goes through what is no list
             _ if e.message().ends_with("object is not iterable") => e,
             kind => Error::new(kind, format!("argument '{}': {e}", p.get(i).map_or("", |p| p.name))),

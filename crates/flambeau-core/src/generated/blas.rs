@@ -1814,7 +1814,7 @@ fn matmul_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 fn matmul_out_cpu(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("matmul", &[self_, other], &[&*out])?;
     let r = f::matmul(self_, other)?;
-    out::copy_to_out(&OutDtype::Exact("result dtype {got} does not match input dtype {want}"), out, &r)
+    out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`MATMUL_OUT`].
 pub type MatmulOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -2681,7 +2681,7 @@ fn linalg_vecdot_adaptor(x: &Tensor, y: &Tensor, dim: i64) -> Result<Tensor> {
 }
 
 fn linalg_vecdot_out_cpu(x: &Tensor, y: &Tensor, dim: i64, out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients_late("vdot", &[x, y], [&*out], |[own_out]| {
+    out::refuse_gradients_late("sum", &[x, y], [&*out], |[own_out]| {
         ops::linalg_vecdot_out(x, y, dim, own_out)
     })?;
     let r = f::linalg_vecdot(x, y, dim)?;

@@ -23,7 +23,7 @@ pub(super) fn empty_out_autograd(
     out: &mut Tensor,
 ) -> Result<()> {
     super::prelude::out::as_factory(out, dtype, layout, device)?;
-    rt::check_out("empty", &[], &[&*out])?;
+    rt::check_out("resize", &[], &[&*out])?;
     rt::below(|| ops::empty_out(size, dtype, layout, device, pin_memory, memory_format, out))
 }
 pub(super) fn zeros_out_autograd(

@@ -516,7 +516,7 @@ pub(super) fn scatter_src_reduce_out_autograd(
     reduce: &str,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("scatter", &[self_, index, src], &[&*out])?;
+    rt::check_out("aten::scatter", &[self_, index, src], &[&*out])?;
     rt::below(|| ops::scatter_src_reduce_out(self_, dim, index, src, reduce, out))
 }
 /// Node of `scatter.value_reduce`.
@@ -599,7 +599,7 @@ pub(super) fn scatter_value_reduce_out_autograd(
     reduce: &str,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("scatter", &[self_, index], &[&*out])?;
+    rt::check_out("aten::scatter", &[self_, index], &[&*out])?;
     rt::below(|| ops::scatter_value_reduce_out(self_, dim, index, value, reduce, out))
 }
 /// Node of `scatter_add`.

@@ -5346,7 +5346,7 @@ impl Tensor {
     ///
     /// - Shapes: the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
     /// - Dtypes: all; of integers and bool the result has the default dtype.
-    /// - Errors: a dimension out of range. twice the same dimension.
+    /// - Errors: a dimension out of range. twice the same dimension. no dimension without `keepdim`.
     ///
     /// ```text
     /// let x = torch::tensor([1000.0, 1000.0]);
@@ -5362,7 +5362,7 @@ impl Tensor {
     ///
     /// - Shapes: the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
     /// - Dtypes: all; of integers and bool the result has the default dtype.
-    /// - Errors: a dimension out of range. twice the same dimension.
+    /// - Errors: a dimension out of range. twice the same dimension. no dimension without `keepdim`.
     ///
     /// With all keyword arguments.
     #[track_caller]

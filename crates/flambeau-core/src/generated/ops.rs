@@ -10536,7 +10536,7 @@ pub fn norm_out(
 ///
 /// - Shapes: the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
 /// - Dtypes: all; of integers and bool the result has the default dtype.
-/// - Errors: a dimension out of range. twice the same dimension.
+/// - Errors: a dimension out of range. twice the same dimension. no dimension without `keepdim`.
 ///
 /// ```text
 /// let x = torch::tensor([1000.0, 1000.0]);
@@ -10555,7 +10555,7 @@ pub fn logsumexp(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
 ///
 /// - Shapes: the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
 /// - Dtypes: all; of integers and bool the result has the default dtype.
-/// - Errors: a dimension out of range. twice the same dimension.
+/// - Errors: a dimension out of range. twice the same dimension. no dimension without `keepdim`.
 ///
 /// Documented defaults: `keepdim = false`.
 #[doc(alias = "torch.logsumexp")]

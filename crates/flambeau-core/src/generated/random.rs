@@ -2946,8 +2946,13 @@ fn normal_tensor_tensor_out_cpu(
     generator: Option<&Generator>,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::check_out_dtype(
+        &OutDtype::Computed("\"normal_kernel_cpu\" not implemented for '{got}'"),
+        DType::F32,
+        out.dtype(),
+    )?;
     let r = f::normal_tensor_tensor(mean, std, generator)?;
-    out::copy_to_out(&OutDtype::Cast, out, &r)
+    out::copy_to_out(&OutDtype::Computed("\"normal_kernel_cpu\" not implemented for '{got}'"), out, &r)
 }
 fn normal_tensor_tensor_out_cuda(
     mean: &Tensor,
@@ -2955,8 +2960,13 @@ fn normal_tensor_tensor_out_cuda(
     generator: Option<&Generator>,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::check_out_dtype(
+        &OutDtype::Computed("\"normal_kernel_cpu\" not implemented for '{got}'"),
+        DType::F32,
+        out.dtype(),
+    )?;
     let r = f::normal_tensor_tensor(mean, std, generator)?;
-    out::copy_to_out(&OutDtype::Cast, out, &r)
+    out::copy_to_out(&OutDtype::Computed("\"normal_kernel_cpu\" not implemented for '{got}'"), out, &r)
 }
 fn normal_tensor_tensor_out_meta(
     mean: &Tensor,
@@ -2964,8 +2974,13 @@ fn normal_tensor_tensor_out_meta(
     generator: Option<&Generator>,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::check_out_dtype(
+        &OutDtype::Computed("\"normal_kernel_cpu\" not implemented for '{got}'"),
+        DType::F32,
+        out.dtype(),
+    )?;
     let r = f::normal_tensor_tensor(mean, std, generator)?;
-    out::copy_to_out(&OutDtype::Cast, out, &r)
+    out::copy_to_out(&OutDtype::Computed("\"normal_kernel_cpu\" not implemented for '{got}'"), out, &r)
 }
 fn normal_tensor_tensor_out_private(
     mean: &Tensor,
@@ -2973,8 +2988,13 @@ fn normal_tensor_tensor_out_private(
     generator: Option<&Generator>,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::check_out_dtype(
+        &OutDtype::Computed("\"normal_kernel_cpu\" not implemented for '{got}'"),
+        DType::F32,
+        out.dtype(),
+    )?;
     let r = f::normal_tensor_tensor(mean, std, generator)?;
-    out::copy_to_out(&OutDtype::Cast, out, &r)
+    out::copy_to_out(&OutDtype::Computed("\"normal_kernel_cpu\" not implemented for '{got}'"), out, &r)
 }
 /// Type of [`NORMAL_TENSOR_TENSOR_OUT`].
 pub type NormalTensorTensorOutFn = fn(&Tensor, &Tensor, Option<&Generator>, &mut Tensor) -> Result<()>;
@@ -3092,8 +3112,13 @@ fn normal_tensor_float_out_cpu(
     generator: Option<&Generator>,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::check_out_dtype(
+        &OutDtype::Computed("\"normal_kernel_cpu\" not implemented for '{got}'"),
+        DType::F32,
+        out.dtype(),
+    )?;
     let r = f::normal_tensor_float(mean, std, generator)?;
-    out::copy_to_out(&OutDtype::Cast, out, &r)
+    out::copy_to_out(&OutDtype::Computed("\"normal_kernel_cpu\" not implemented for '{got}'"), out, &r)
 }
 fn normal_tensor_float_out_cuda(
     mean: &Tensor,
@@ -3101,8 +3126,13 @@ fn normal_tensor_float_out_cuda(
     generator: Option<&Generator>,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::check_out_dtype(
+        &OutDtype::Computed("\"normal_kernel_cpu\" not implemented for '{got}'"),
+        DType::F32,
+        out.dtype(),
+    )?;
     let r = f::normal_tensor_float(mean, std, generator)?;
-    out::copy_to_out(&OutDtype::Cast, out, &r)
+    out::copy_to_out(&OutDtype::Computed("\"normal_kernel_cpu\" not implemented for '{got}'"), out, &r)
 }
 fn normal_tensor_float_out_meta(
     mean: &Tensor,
@@ -3110,8 +3140,13 @@ fn normal_tensor_float_out_meta(
     generator: Option<&Generator>,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::check_out_dtype(
+        &OutDtype::Computed("\"normal_kernel_cpu\" not implemented for '{got}'"),
+        DType::F32,
+        out.dtype(),
+    )?;
     let r = f::normal_tensor_float(mean, std, generator)?;
-    out::copy_to_out(&OutDtype::Cast, out, &r)
+    out::copy_to_out(&OutDtype::Computed("\"normal_kernel_cpu\" not implemented for '{got}'"), out, &r)
 }
 fn normal_tensor_float_out_private(
     mean: &Tensor,
@@ -3119,8 +3154,13 @@ fn normal_tensor_float_out_private(
     generator: Option<&Generator>,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::check_out_dtype(
+        &OutDtype::Computed("\"normal_kernel_cpu\" not implemented for '{got}'"),
+        DType::F32,
+        out.dtype(),
+    )?;
     let r = f::normal_tensor_float(mean, std, generator)?;
-    out::copy_to_out(&OutDtype::Cast, out, &r)
+    out::copy_to_out(&OutDtype::Computed("\"normal_kernel_cpu\" not implemented for '{got}'"), out, &r)
 }
 /// Type of [`NORMAL_TENSOR_FLOAT_OUT`].
 pub type NormalTensorFloatOutFn = fn(&Tensor, f64, Option<&Generator>, &mut Tensor) -> Result<()>;
@@ -3238,8 +3278,13 @@ fn normal_float_tensor_out_cpu(
     generator: Option<&Generator>,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::check_out_dtype(
+        &OutDtype::Computed("\"normal_kernel_cpu\" not implemented for '{got}'"),
+        DType::F32,
+        out.dtype(),
+    )?;
     let r = f::normal_float_tensor(mean, std, generator)?;
-    out::copy_to_out(&OutDtype::Cast, out, &r)
+    out::copy_to_out(&OutDtype::Computed("\"normal_kernel_cpu\" not implemented for '{got}'"), out, &r)
 }
 fn normal_float_tensor_out_cuda(
     mean: f64,
@@ -3247,8 +3292,13 @@ fn normal_float_tensor_out_cuda(
     generator: Option<&Generator>,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::check_out_dtype(
+        &OutDtype::Computed("\"normal_kernel_cpu\" not implemented for '{got}'"),
+        DType::F32,
+        out.dtype(),
+    )?;
     let r = f::normal_float_tensor(mean, std, generator)?;
-    out::copy_to_out(&OutDtype::Cast, out, &r)
+    out::copy_to_out(&OutDtype::Computed("\"normal_kernel_cpu\" not implemented for '{got}'"), out, &r)
 }
 fn normal_float_tensor_out_meta(
     mean: f64,
@@ -3256,8 +3306,13 @@ fn normal_float_tensor_out_meta(
     generator: Option<&Generator>,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::check_out_dtype(
+        &OutDtype::Computed("\"normal_kernel_cpu\" not implemented for '{got}'"),
+        DType::F32,
+        out.dtype(),
+    )?;
     let r = f::normal_float_tensor(mean, std, generator)?;
-    out::copy_to_out(&OutDtype::Cast, out, &r)
+    out::copy_to_out(&OutDtype::Computed("\"normal_kernel_cpu\" not implemented for '{got}'"), out, &r)
 }
 fn normal_float_tensor_out_private(
     mean: f64,
@@ -3265,8 +3320,13 @@ fn normal_float_tensor_out_private(
     generator: Option<&Generator>,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::check_out_dtype(
+        &OutDtype::Computed("\"normal_kernel_cpu\" not implemented for '{got}'"),
+        DType::F32,
+        out.dtype(),
+    )?;
     let r = f::normal_float_tensor(mean, std, generator)?;
-    out::copy_to_out(&OutDtype::Cast, out, &r)
+    out::copy_to_out(&OutDtype::Computed("\"normal_kernel_cpu\" not implemented for '{got}'"), out, &r)
 }
 /// Type of [`NORMAL_FLOAT_TENSOR_OUT`].
 pub type NormalFloatTensorOutFn = fn(f64, &Tensor, Option<&Generator>, &mut Tensor) -> Result<()>;

@@ -588,7 +588,7 @@ pub(super) fn randn_out_autograd(
     out: &mut Tensor,
 ) -> Result<()> {
     super::prelude::out::as_factory(out, dtype, layout, device)?;
-    rt::check_out("randn", &[], &[&*out])?;
+    rt::check_out("resize", &[], &[&*out])?;
     rt::below(|| ops::randn_out(size, generator, dtype, layout, device, pin_memory, out))
 }
 pub(super) fn randint_out_autograd(

@@ -78,9 +78,10 @@ fn sum_out_slot(
     dtype: Option<DType>,
     out: &mut Tensor,
 ) -> Result<()> {
+    let dtype = dtype.or(Some(out.dtype()));
     let given = args::Sum { self_, dim, keepdim, dtype };
     let m = f::sum_shape(&given)?;
-    let o0 = m.out(&OutDtype::Any, out, &[self_])?;
+    let o0 = m.out(&OutDtype::EXACT, out, &[self_])?;
     if let Some(kernel) = SUM_KERNEL.of(m.device)? {
         soft(|| kernel(&given, o0.tensor()))?;
     }
@@ -352,9 +353,10 @@ fn prod_adaptor(self_: &Tensor, dtype: Option<DType>) -> Result<Tensor> {
 }
 
 fn prod_out_slot(self_: &Tensor, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
+    let dtype = dtype.or(Some(out.dtype()));
     let given = args::Prod { self_, dtype };
     let m = f::prod_shape(&given)?;
-    let o0 = m.out(&OutDtype::Any, out, &[self_])?;
+    let o0 = m.out(&OutDtype::EXACT, out, &[self_])?;
     if let Some(kernel) = PROD_KERNEL.of(m.device)? {
         soft(|| kernel(&given, o0.tensor()))?;
     }
@@ -483,9 +485,10 @@ fn prod_dim_out_slot(
     dtype: Option<DType>,
     out: &mut Tensor,
 ) -> Result<()> {
+    let dtype = dtype.or(Some(out.dtype()));
     let given = args::ProdDim { self_, dim, keepdim, dtype };
     let m = f::prod_dim_shape(&given)?;
-    let o0 = m.out(&OutDtype::Any, out, &[self_])?;
+    let o0 = m.out(&OutDtype::EXACT, out, &[self_])?;
     if let Some(kernel) = PROD_DIM_KERNEL.of(m.device)? {
         soft(|| kernel(&given, o0.tensor()))?;
     }

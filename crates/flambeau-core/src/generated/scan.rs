@@ -126,9 +126,10 @@ fn cumsum_inplace_adaptor(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Res
 }
 
 fn cumsum_out_slot(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
+    let dtype = dtype.or(Some(out.dtype()));
     let given = args::Cumsum { self_, dim, dtype };
     let m = f::cumsum_shape(&given)?;
-    let o0 = m.out(&OutDtype::Any, out, &[self_])?;
+    let o0 = m.out(&OutDtype::EXACT, out, &[self_])?;
     if let Some(kernel) = CUMSUM_KERNEL.of(m.device)? {
         soft(|| kernel(&given, o0.tensor()))?;
     }
@@ -307,9 +308,10 @@ fn cumprod_inplace_adaptor(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Re
 }
 
 fn cumprod_out_slot(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
+    let dtype = dtype.or(Some(out.dtype()));
     let given = args::Cumprod { self_, dim, dtype };
     let m = f::cumprod_shape(&given)?;
-    let o0 = m.out(&OutDtype::Any, out, &[self_])?;
+    let o0 = m.out(&OutDtype::EXACT, out, &[self_])?;
     if let Some(kernel) = CUMPROD_KERNEL.of(m.device)? {
         soft(|| kernel(&given, o0.tensor()))?;
     }

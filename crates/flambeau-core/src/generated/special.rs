@@ -958,7 +958,7 @@ pub fn logit_with(input: &Tensor, o: LogitOptions) -> Tensor {
 ///
 /// - Shapes: the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
 /// - Dtypes: all; of integers and bool the result has the default dtype.
-/// - Errors: a dimension out of range. twice the same dimension.
+/// - Errors: a dimension out of range. twice the same dimension. no dimension without `keepdim`.
 ///
 /// ```text
 /// let x = torch::tensor([1000.0, 1000.0]);
@@ -978,7 +978,7 @@ pub fn logsumexp(
 ///
 /// - Shapes: the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
 /// - Dtypes: all; of integers and bool the result has the default dtype.
-/// - Errors: a dimension out of range. twice the same dimension.
+/// - Errors: a dimension out of range. twice the same dimension. no dimension without `keepdim`.
 #[doc(alias = "torch.special.logsumexp")]
 #[track_caller]
 pub fn logsumexp_out(
@@ -994,7 +994,7 @@ pub fn logsumexp_out(
 ///
 /// - Shapes: the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
 /// - Dtypes: all; of integers and bool the result has the default dtype.
-/// - Errors: a dimension out of range. twice the same dimension.
+/// - Errors: a dimension out of range. twice the same dimension. no dimension without `keepdim`.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -1006,7 +1006,7 @@ pub fn logsumexp_out_with(input: &Tensor, dim: impl IntoDims, o: LogsumexpOption
 ///
 /// - Shapes: the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
 /// - Dtypes: all; of integers and bool the result has the default dtype.
-/// - Errors: a dimension out of range. twice the same dimension.
+/// - Errors: a dimension out of range. twice the same dimension. no dimension without `keepdim`.
 ///
 /// With all keyword arguments.
 #[track_caller]

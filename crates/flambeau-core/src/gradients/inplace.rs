@@ -98,6 +98,9 @@ fn forbidden_view(t: &Tensor, c: Creation, what: &str) -> Error {
 /// Gradient mode is on and an argument requires a gradient.
 pub fn check_out(name: &str, inputs: &[&Tensor], outs: &[&Tensor]) -> Result<()> {
     if is_recording() && inputs.iter().chain(outs).any(|t| state::requires_grad(t)) {
+        if name == "resize" {
+            return Err(Error::autograd("cannot resize variables that require grad"));
+        }
         return Err(Error::autograd(format!(
             "{name}(): functions with out=... arguments don't support automatic differentiation, but one of the \
              arguments requires grad."

@@ -73,7 +73,7 @@ pub fn cdist(x1: &Tensor, x2: &Tensor, p: f64, compute_mode: Option<&str>) -> Re
     }
     if x1.dtype() != x2.dtype() && a > 0 && x1.numel() > 0 && x2.numel() > 0 {
         let (x, y) = (x1.dtype(), x2.dtype());
-        if by_product {
+        if by_product && x1.dim() == 2 && x2.dim() == 2 {
             bail!(
                 Runtime,
                 "expected m1 and m2 to have the same dtype, but got: {} != {}",

@@ -53,6 +53,12 @@ fn spread(low: f64, high: f64) -> (f64, f64) {
     if low == high { (low - 0.5, high + 0.5) } else { (low, high) }
 }
 
+fn some_bins(bins: &[i64]) -> Result<()> {
+    for (d, b) in bins.iter().enumerate() {
+        ensure!(*b > 0, Runtime, "torch.histogram(): bins must be > 0, but got {b} for dimension {d}");
+    }
+    Ok(())
+}
 /// Edges of equal bins along each dimension.
 fn equal_bins(self_: &Tensor, bins: &[i64], range: Option<&[f64]>) -> Result<Vec<Tensor>> {
     let n = check_points(self_)?;
@@ -61,9 +67,6 @@ fn equal_bins(self_: &Tensor, bins: &[i64], range: Option<&[f64]>) -> Result<Vec
         Runtime,
         "histogramdd: The size of bins must be equal to the innermost dimension of the input."
     );
-    for (d, b) in bins.iter().enumerate() {
-        ensure!(*b > 0, Runtime, "torch.histogram(): bins must be > 0, but got {b} for dimension {d}");
-    }
     if let Some(r) = range {
         ensure!(
             r.len() == 2 * n,
@@ -104,6 +107,7 @@ fn equal_bins(self_: &Tensor, bins: &[i64], range: Option<&[f64]>) -> Result<Vec
         let (low, high) = (Scalar::Float(low), Scalar::Float(high));
         edges.push(ops::linspace(low, high, count, Some(self_.dtype()), None, Some(self_.device()), None)?);
     }
+    some_bins(bins)?;
     counted(self_)?;
     Ok(edges)
 }
@@ -265,6 +269,7 @@ pub fn histogram(
     density: bool,
 ) -> Result<(Tensor, Tensor)> {
     let (x, w) = as_points(self_, weight)?;
+    some_bins(&[bins])?;
     let edges = equal_bins(&x, &[bins], range)?;
     Ok((count(&x, &edges, w.as_ref(), density)?, edges[0].clone()))
 }

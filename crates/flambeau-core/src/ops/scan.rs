@@ -210,9 +210,9 @@ fn weighted(name: &str, y: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
 }
 /// `trapezoid.x`
 pub fn trapezoid_x(y: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
-    ensure!(y.dim() > 0, Index, "Dimension specified as 0 but tensor has no dimensions");
-    no_bool("trapezoid", &[y, x])?;
     let d = wrap_dim(dim, y.dim())?;
+    ensure!(y.dim() > 0, Index, "Dimension specified as {d} but tensor has no dimensions");
+    no_bool("trapezoid", &[y, x])?;
     if y.sizes().get(d).copied() == Some(0) {
         return spacing(y, 1.0, dim, false);
     }
@@ -223,7 +223,8 @@ pub fn trapezoid_x(y: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
 }
 /// `cumulative_trapezoid.x`
 pub fn cumulative_trapezoid_x(y: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
-    wrap_dim(dim, y.dim())?;
+    let d = wrap_dim(dim, y.dim())?;
+    ensure!(y.dim() > 0 || x.dim() != 1, Index, "Dimension specified as {d} but tensor has no dimensions");
     ensure!(y.dim() > 0, Index, "slice() cannot be applied to a 0-dim tensor.");
     no_bool("cumulative_trapezoid", &[y, x])?;
     let w = weighted("cumulative_trapezoid", y, x, dim)?;

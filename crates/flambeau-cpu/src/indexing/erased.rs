@@ -69,9 +69,10 @@ pub fn scatter_reduce(
     src: Any,
     op: Reduce,
     include_self: bool,
+    rounding: Rounding,
 ) -> Checked {
     erased!(data, T in [BOOL, INT, HALF, FLOAT], same(src) => {
-        super::scatter_reduce::<T>(data.get(), a, idx, src.get(), op, include_self)
+        super::scatter_reduce::<T>(data.get(), a, idx, src.get(), op, include_self, rounding)
     })
 }
 /// [`super::index_add`].

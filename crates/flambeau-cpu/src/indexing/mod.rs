@@ -317,16 +317,17 @@ pub fn scatter_value<T: Copy + Send + Sync>(
 fn plus<T: Num>(a: T, b: T) -> T {
     T::narrow(a.wide().plus(b.wide()))
 }
-/// Joins elements in the type that they are computed in: of halves, what meets in one place is rounded once.
+/// Joins elements in the type that they are computed in.
 fn scatter_joined<T: Num>(
     data: &mut [T],
     a: Along,
     idx: &[i64],
     src: &[T],
+    rounding: Rounding,
     f: impl Fn(T::Acc, T::Acc) -> T::Acc + Copy + Sync,
 ) -> Result<(), IndexError> {
     let step = move |x: T::Acc, y: T| f(x, y.wide());
-    if is_half::<T>() {
+    if rounding == Rounding::Once && is_half::<T>() {
         return widened(data, |data| scatter_with(data, a, idx, src, step));
     }
     scatter_with(data, a, idx, src, move |x: T, y| T::narrow(step(x.wide(), y)))
@@ -346,7 +347,7 @@ fn widened<T: Num>(
 }
 /// Adds to elements.
 pub fn scatter_add<T: Num>(data: &mut [T], a: Along, idx: &[i64], src: &[T]) -> Result<(), IndexError> {
-    scatter_joined(data, a, idx, src, |x, y| x.plus(y))
+    scatter_joined(data, a, idx, src, Rounding::Once, |x, y| x.plus(y))
 }
 /// How [`scatter_reduce`] joins the elements of a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -370,6 +371,7 @@ pub fn scatter_reduce<T: Num + Order>(
     src: &[T],
     op: Reduce,
     include_self: bool,
+    rounding: Rounding,
 ) -> Result<(), IndexError> {
     if !include_self {
         let start = match op {
@@ -381,8 +383,8 @@ pub fn scatter_reduce<T: Num + Order>(
         scatter_value(data, a, idx, start)?;
     }
     match op {
-        Reduce::Sum => scatter_joined(data, a, idx, src, |x, y| x.plus(y)),
-        Reduce::Prod => scatter_joined(data, a, idx, src, |x, y| x.times(y)),
+        Reduce::Sum => scatter_joined(data, a, idx, src, rounding, |x, y| x.plus(y)),
+        Reduce::Prod => scatter_joined(data, a, idx, src, rounding, |x, y| x.times(y)),
         Reduce::Amax => {
             scatter_with(data, a, idx, src, |x, y| if !x.nan() && y.beats_max(x) { y } else { x })
         }
@@ -390,7 +392,7 @@ pub fn scatter_reduce<T: Num + Order>(
             scatter_with(data, a, idx, src, |x, y| if !x.nan() && y.beats_min(x) { y } else { x })
         }
         Reduce::Mean => {
-            scatter_joined(data, a, idx, src, |x, y| x.plus(y))?;
+            scatter_joined(data, a, idx, src, rounding, |x, y| x.plus(y))?;
             let mut counts = filled(include_self as u32, data.len());
             a.each(idx, 0..idx.len(), |_, at| counts[at] += 1);
             for (v, c) in data.iter_mut().zip(counts) {
@@ -444,7 +446,7 @@ pub fn index_with<T: Copy, S: Copy>(
     }
     Ok(())
 }
-/// Where [`index_add`] of halves rounds.
+/// Where halves that meet in one place are rounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rounding {
     /// Once for each place.

@@ -70,7 +70,7 @@ fn indexing() {
         for op in [Reduce::Sum, Reduce::Prod, Reduce::Mean, Reduce::Amax, Reduce::Amin] {
             for own in [false, true] {
                 let mut d = x.clone();
-                indexing::scatter_reduce(&mut d, a, &idx, &out, op, own).unwrap();
+                indexing::scatter_reduce(&mut d, a, &idx, &out, op, own, Rounding::Once).unwrap();
                 for q in 0..120 {
                     let mut v: Vec<f32> = (0..24).filter(|p| at(*p) == q).map(|p| out[p]).collect();
                     if own || v.is_empty() {

@@ -1339,6 +1339,7 @@ pub(crate) static RULES: &[(&str, &str, Rule)] = &[
     ("flambeau-nn-functional", "celu.functional", Body),
     ("flambeau-nn-functional", "selu.functional", Body),
     ("flambeau-nn-functional", "gelu.functional", Body),
+    ("flambeau-nn-functional", "gelu.functional_out", Out),
     ("flambeau-nn-functional", "silu.functional", Body),
     ("flambeau-nn-functional", "mish.functional", Body),
     ("flambeau-nn-functional", "hardtanh.functional", Body),

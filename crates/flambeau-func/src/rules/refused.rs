@@ -2,7 +2,8 @@
 
 use crate::call::Call;
 use flambeau_core::dispatch::value::Value;
-use flambeau_core::{Error, Result};
+use flambeau_core::tensor::geometry::broadcast_shapes;
+use flambeau_core::{Error, Result, ops};
 
 /// The number of elements depends on the data.
 pub(crate) fn dynamic(c: &Call<'_>) -> Result<Vec<Value>> {
@@ -20,20 +21,14 @@ pub(crate) fn masked_select(c: &Call<'_>) -> Result<Vec<Value>> {
         let rank = c.rank(0).max(c.rank(1));
         let t = super::pointwise::padded(&t, rank)?;
         let mask = c.tensor(1)?;
-        let mut sizes = flambeau_core::ops::expand_as(&flambeau_core::ops::select(&t, 0, 0)?, mask);
-        if let Ok(first) = &mut sizes {
-            let flat = first.sizes().to_vec();
-            let mut all = vec![c.batch()];
-            all.extend(&flat);
-            let t = flambeau_core::ops::expand(&t, &all, false)?;
-            let mask = flambeau_core::ops::expand(mask, &flat, false)?;
-            let n: i64 = flat.iter().product();
-            let t = flambeau_core::ops::reshape(&t, &[c.batch(), n])?;
-            let mask = flambeau_core::ops::reshape(&mask, &[n])?;
-            let at = flambeau_core::ops::nonzero(&mask)?;
-            let at = flambeau_core::ops::reshape(&at, &[-1])?;
-            return c.one(&flambeau_core::ops::index_select(&t, 1, &at)?);
-        }
+        let flat = broadcast_shapes(&t.sizes()[1..], mask.sizes())?.to_vec();
+        let mut all = vec![c.batch()];
+        all.extend(&flat);
+        let (t, mask) = (ops::expand(&t, &all, false)?, ops::expand(mask, &flat, false)?);
+        let n = mask.numel();
+        let (t, mask) = (ops::reshape(&t, &[c.batch(), n])?, ops::reshape(&mask, &[n])?);
+        let at = ops::reshape(&ops::nonzero(&mask)?, &[-1])?;
+        return c.one(&ops::index_select(&t, 1, &at)?);
     }
     Err(Error::runtime(
         "vmap: Attempted to vmap over `mask` in torch.masked_select(self, mask) We cannot support this because for each batch \

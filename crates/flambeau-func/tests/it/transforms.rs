@@ -29,6 +29,9 @@ fn slices_along_any_dimension() {
     close(&outer(&m), &[1.0, 4.0, 9.0, 16.0, 25.0, 36.0]);
     let chunks = vmap_with(|x: &Tensor| x.sum(), VmapOptions::new().chunk_size(1));
     close(&chunks(&m), &[6.0, 15.0]);
+    // a mask that all slices share may be smaller than they
+    let places = ops::ones(&[1], Some(flambeau_core::DType::Bool), None, None, None).unwrap();
+    close(&vmap(|x: &Tensor| ops::masked_select(x, &places).unwrap())(&m), &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
 }
 #[test]
 fn gradients_of_slices() {

@@ -130,5 +130,7 @@ pub fn ormqr_backward(
     let inputs = [a.clone(), tau.clone(), c.clone()];
     let recorded = FunctionalOptions::new().create_graph(is_differentiated());
     let (_, g) = try_vjp(f, &inputs, Some(&[grad.clone()]), recorded)?;
-    Ok(wanted(g, need))
+    let [of_a, of_tau, of_c] = wanted(g, need);
+    // reflections that are none have no gradient, as those of `householder_product`
+    Ok(if a.numel() == 0 || tau.numel() == 0 { [None, None, of_c] } else { [of_a, of_tau, of_c] })
 }

@@ -387,7 +387,7 @@ fn cholesky_inverse_adaptor(self_: &Tensor, upper: bool) -> Result<Tensor> {
 fn cholesky_inverse_out_slot(self_: &Tensor, upper: bool, out: &mut Tensor) -> Result<()> {
     let given = args::CholeskyInverse { self_, upper };
     let m = f::cholesky_inverse_shape(&given)?;
-    let o0 = m.out(&OutDtype::Exact("cholesky_inverse: Expected result to be safely castable from {want} dtype, but got result with dtype {got}"), out, &[self_])?;
+    let o0 = m.out(&OutDtype::CastOr("cholesky_inverse: Expected result to be safely castable from {want} dtype, but got result with dtype {got}"), out, &[self_])?;
     if let Some(kernel) = CHOLESKY_INVERSE_KERNEL.of(m.device)? {
         soft(|| kernel(&given, o0.tensor()))?;
     }
@@ -512,7 +512,7 @@ fn cholesky_solve_adaptor(self_: &Tensor, input2: &Tensor, upper: bool) -> Resul
 fn cholesky_solve_out_slot(self_: &Tensor, input2: &Tensor, upper: bool, out: &mut Tensor) -> Result<()> {
     let given = args::CholeskySolve { self_, input2, upper };
     let m = f::cholesky_solve_shape(&given)?;
-    let o0 = m.out_contiguous(&OutDtype::Exact("cholesky_solve: Expected result to be safely castable from {want} dtype, but got result with dtype {got}"), out, &[self_, input2])?;
+    let o0 = m.out_contiguous(&OutDtype::CastOr("cholesky_solve: Expected result to be safely castable from {want} dtype, but got result with dtype {got}"), out, &[self_, input2])?;
     if let Some(kernel) = CHOLESKY_SOLVE_KERNEL.of(m.device)? {
         soft(|| kernel(&given, o0.tensor()))?;
     }

@@ -615,7 +615,7 @@ fn linalg_pinv_tensors_out_slot(
 ) -> Result<()> {
     let given = args::LinalgPinvTensors { self_, atol, rtol, hermitian };
     let m = f::linalg_pinv_tensors_shape(&given)?;
-    let o0 = m.out(&OutDtype::Exact("linalg.pinv: Expected result to be safely castable from {want} dtype, but got result with dtype {got}"), out, &{ let mut v: Vec<&Tensor> = Vec::new(); v.push(self_); v.extend(atol); v.extend(rtol); v })?;
+    let o0 = m.out(&OutDtype::CastOr("linalg.pinv: Expected result to be safely castable from {want} dtype, but got result with dtype {got}"), out, &{ let mut v: Vec<&Tensor> = Vec::new(); v.push(self_); v.extend(atol); v.extend(rtol); v })?;
     if let Some(kernel) = LINALG_PINV_TENSORS_KERNEL.of(m.device)? {
         soft(|| kernel(&given, o0.tensor()))?;
     }
@@ -739,7 +739,7 @@ fn linalg_pinv_out_cpu(
     out::refuse_gradients("linalg_pinv", &[self_], &[&*out])?;
     let r = f::linalg_pinv(self_, atol, rtol, hermitian)?;
     out::copy_to_out(
-        &OutDtype::Exact(
+        &OutDtype::CastOr(
             "linalg.pinv: Expected result to be safely castable from {want} dtype, but got result with dtype {got}",
         ),
         out,
@@ -1236,7 +1236,7 @@ fn linalg_matrix_rank_out_cpu(
     hermitian: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::refuse_gradients("linalg_matrix_rank", &[self_], &[&*out])?;
+    out::refuse_gradients("sum", &[self_], &[&*out])?;
     let r = f::linalg_matrix_rank(self_, atol, rtol, hermitian)?;
     out::copy_to_out(
         &OutDtype::CastOr(
@@ -1342,7 +1342,7 @@ fn linalg_matrix_rank_tol_adaptor(self_: &Tensor, tol: f64, hermitian: bool) -> 
 }
 
 fn linalg_matrix_rank_tol_out_cpu(self_: &Tensor, tol: f64, hermitian: bool, out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("linalg_matrix_rank", &[self_], &[&*out])?;
+    out::refuse_gradients("sum", &[self_], &[&*out])?;
     let r = f::linalg_matrix_rank_tol(self_, tol, hermitian)?;
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
@@ -1451,7 +1451,7 @@ fn linalg_matrix_rank_tol_tensor_out_cpu(
     hermitian: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::refuse_gradients("linalg_matrix_rank", &[input, tol], &[&*out])?;
+    out::refuse_gradients("sum", &[input, tol], &[&*out])?;
     let r = f::linalg_matrix_rank_tol_tensor(input, tol, hermitian)?;
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }

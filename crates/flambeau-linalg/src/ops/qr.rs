@@ -101,13 +101,16 @@ pub fn geqrf_cpu(x: &args::Geqrf, [a, tau]: [&Tensor; 2]) -> Result<()> {
     write(tau, &factored(a)?)
 }
 
+fn last_size(t: &Tensor) -> Result<i64> {
+    let n = t.sizes().last().copied();
+    n.ok_or_else(|| Error::index("Dimension specified as -1 but tensor has no dimensions"))
+}
 fn householder_checks(name: &str, a: &Tensor, tau: &Tensor) -> Result<()> {
     ensure!(a.dim() >= 2, Runtime, "{name}: input must have at least 2 dimensions.");
     let (m, n) = sides(a);
     let householder = name.ends_with("householder_product");
     if householder {
-        let k = tau.sizes().last().copied();
-        let k = k.ok_or_else(|| Error::index("Dimension specified as -1 but tensor has no dimensions"))?;
+        let k = last_size(tau)?;
         ensure!(m >= n, Runtime, "{name}: input.shape[-2] must be greater than or equal to input.shape[-1]");
         ensure!(n >= k, Runtime, "{name}: input.shape[-1] must be greater than or equal to tau.shape[-1]");
     }
@@ -174,7 +177,7 @@ pub fn ormqr_shape(x: &args::Ormqr) -> Result<OutMeta> {
     let (m, n) = sides(a);
     let (p, q) = sides(c);
     let (side, at) = if x.left { (p, -2) } else { (q, -1) };
-    let k = tau.sizes().last().copied().unwrap_or(0);
+    let k = last_size(tau)?;
     ensure!(side == m, Runtime, "{name}: other.shape[{at}] must be equal to input.shape[-2]");
     ensure!(
         k == m.min(n),

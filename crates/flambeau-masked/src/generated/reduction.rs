@@ -26,10 +26,13 @@ pub(super) static MASKED_SUM_INFO: OpInfo = OpInfo {
     },
     python: &["torch.masked.sum"],
     aten: &[],
-    conventions: &[Convention {
-        path: "torch.masked.sum",
-        habit: Habit::Defined(&[("input", "layout"), ("mask", "shape")]),
-    }],
+    conventions: &[
+        Convention { path: "", habit: Habit::Arguments("dims_once") },
+        Convention {
+            path: "torch.masked.sum",
+            habit: Habit::Defined(&[("input", "layout"), ("mask", "shape")]),
+        },
+    ],
     composite: true,
     pointwise: false,
     names: NameRule::Unsupported,
@@ -82,10 +85,13 @@ pub(super) static MASKED_PROD_INFO: OpInfo = OpInfo {
     },
     python: &["torch.masked.prod"],
     aten: &[],
-    conventions: &[Convention {
-        path: "torch.masked.prod",
-        habit: Habit::Defined(&[("input", "layout"), ("mask", "shape")]),
-    }],
+    conventions: &[
+        Convention { path: "", habit: Habit::Arguments("dims_once") },
+        Convention {
+            path: "torch.masked.prod",
+            habit: Habit::Defined(&[("input", "layout"), ("mask", "shape")]),
+        },
+    ],
     composite: true,
     pointwise: false,
     names: NameRule::Unsupported,
@@ -138,10 +144,13 @@ pub(super) static MASKED_AMAX_INFO: OpInfo = OpInfo {
     },
     python: &["torch.masked.amax"],
     aten: &[],
-    conventions: &[Convention {
-        path: "torch.masked.amax",
-        habit: Habit::Defined(&[("input", "dtype"), ("mask", "shape")]),
-    }],
+    conventions: &[
+        Convention { path: "", habit: Habit::Arguments("dims_once") },
+        Convention {
+            path: "torch.masked.amax",
+            habit: Habit::Defined(&[("input", "dtype"), ("mask", "shape")]),
+        },
+    ],
     composite: true,
     pointwise: false,
     names: NameRule::Unsupported,
@@ -194,10 +203,13 @@ pub(super) static MASKED_AMIN_INFO: OpInfo = OpInfo {
     },
     python: &["torch.masked.amin"],
     aten: &[],
-    conventions: &[Convention {
-        path: "torch.masked.amin",
-        habit: Habit::Defined(&[("input", "dtype"), ("mask", "shape")]),
-    }],
+    conventions: &[
+        Convention { path: "", habit: Habit::Arguments("dims_once") },
+        Convention {
+            path: "torch.masked.amin",
+            habit: Habit::Defined(&[("input", "dtype"), ("mask", "shape")]),
+        },
+    ],
     composite: true,
     pointwise: false,
     names: NameRule::Unsupported,
@@ -250,10 +262,13 @@ pub(super) static MASKED_MEAN_INFO: OpInfo = OpInfo {
     },
     python: &["torch.masked.mean"],
     aten: &[],
-    conventions: &[Convention {
-        path: "torch.masked.mean",
-        habit: Habit::Defined(&[("input", "dtype"), ("mask", "shape")]),
-    }],
+    conventions: &[
+        Convention { path: "", habit: Habit::Arguments("dims_once") },
+        Convention {
+            path: "torch.masked.mean",
+            habit: Habit::Defined(&[("input", "dtype"), ("mask", "shape")]),
+        },
+    ],
     composite: true,
     pointwise: false,
     names: NameRule::Unsupported,
@@ -307,10 +322,13 @@ pub(super) static MASKED_LOGSUMEXP_INFO: OpInfo = OpInfo {
     },
     python: &["torch.masked.logsumexp"],
     aten: &[],
-    conventions: &[Convention {
-        path: "torch.masked.logsumexp",
-        habit: Habit::Defined(&[("input", "dtype"), ("mask", "shape")]),
-    }],
+    conventions: &[
+        Convention { path: "", habit: Habit::Arguments("dims_once") },
+        Convention {
+            path: "torch.masked.logsumexp",
+            habit: Habit::Defined(&[("input", "dtype"), ("mask", "shape")]),
+        },
+    ],
     composite: true,
     pointwise: false,
     names: NameRule::Unsupported,
@@ -533,17 +551,20 @@ pub(super) static MASKED_NORM_INFO: OpInfo = OpInfo {
     },
     python: &["torch.masked.norm"],
     aten: &[],
-    conventions: &[Convention {
-        path: "torch.masked.norm",
-        habit: Habit::Defined(&[
-            ("input", "dtype"),
-            ("mask", "shape"),
-            (
-                "ord",
-                "TypeError: linalg_vector_norm(): argument 'ord' (position 2) must be Number, not {type}",
-            ),
-        ]),
-    }],
+    conventions: &[
+        Convention { path: "", habit: Habit::Arguments("dims_once") },
+        Convention {
+            path: "torch.masked.norm",
+            habit: Habit::Defined(&[
+                ("input", "dtype"),
+                ("mask", "shape"),
+                (
+                    "ord",
+                    "TypeError: linalg_vector_norm(): argument 'ord' (position 2) must be Number, not {type}",
+                ),
+            ]),
+        },
+    ],
     composite: true,
     pointwise: false,
     names: NameRule::Unsupported,
@@ -607,10 +628,13 @@ pub(super) static MASKED_VAR_INFO: OpInfo = OpInfo {
     },
     python: &["torch.masked.var"],
     aten: &[],
-    conventions: &[Convention {
-        path: "torch.masked.var",
-        habit: Habit::Defined(&[("input", "dtype"), ("mask", "shape")]),
-    }],
+    conventions: &[
+        Convention { path: "", habit: Habit::Arguments("dims_once") },
+        Convention {
+            path: "torch.masked.var",
+            habit: Habit::Defined(&[("input", "dtype"), ("mask", "shape")]),
+        },
+    ],
     composite: true,
     pointwise: false,
     names: NameRule::Unsupported,
@@ -678,10 +702,13 @@ pub(super) static MASKED_STD_INFO: OpInfo = OpInfo {
     },
     python: &["torch.masked.std"],
     aten: &[],
-    conventions: &[Convention {
-        path: "torch.masked.std",
-        habit: Habit::Defined(&[("input", "dtype"), ("mask", "shape")]),
-    }],
+    conventions: &[
+        Convention { path: "", habit: Habit::Arguments("dims_once") },
+        Convention {
+            path: "torch.masked.std",
+            habit: Habit::Defined(&[("input", "dtype"), ("mask", "shape")]),
+        },
+    ],
     composite: true,
     pointwise: false,
     names: NameRule::Unsupported,

@@ -2709,6 +2709,52 @@ fn gelu_adaptor(input: &Tensor, approximate: &str) -> Result<Tensor> {
     fallback(&GELU_INFO, &[&input, &approximate])
 }
 
+fn gelu_out_cpu(input: &Tensor, approximate: &str, out: &mut Tensor) -> Result<()> {
+    out::refuse_gradients("gelu", &[input], &[&*out])?;
+    let r = f::gelu(input, approximate)?;
+    out::copy_to_out(&OutDtype::Exact("Found dtype {got} but expected {want}"), out, &r)
+}
+/// Type of [`GELU_OUT`].
+pub type GeluOutFn = fn(&Tensor, &str, &mut Tensor) -> Result<()>;
+/// `gelu.functional_out`: The input times the normal distribution function, exact or (`"tanh"`) approximated.
+pub static GELU_OUT: Op<GeluOutFn> = Op::composite(&GELU_OUT_INFO, gelu_out_cpu, gelu_out_adaptor);
+pub(super) static GELU_OUT_INFO: OpInfo = OpInfo {
+    name: "gelu.functional_out",
+    owner: "flambeau-nn-functional",
+    schema: Schema {
+        args: &[
+            a("input", Ty::Tensor, D::Required),
+            kw("approximate", Ty::Str, D::Str("none")),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.nn.functional.gelu"],
+    aten: &[],
+    conventions: &[],
+    composite: true,
+    pointwise: false,
+    names: NameRule::Unsupported,
+    autocast: Autocast::NONE,
+    boxed: gelu_out_boxed,
+    doc: "The input times the normal distribution function, exact or (`\"tanh\"`) approximated.",
+    grad: Differentiability::Composite,
+    functional: Some(&GELU_INFO),
+};
+fn gelu_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 2)?;
+    ops::gelu_out(tensor_arg(a, 0)?, &arg::<String>(a, 1)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn gelu_out_adaptor(input: &Tensor, approximate: &str, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&GELU_OUT_INFO, &[&input, &approximate, &&*out]) {
+        return ops::gelu_out(input, approximate, out);
+    }
+    let v = call_fallback(&GELU_OUT_INFO, &[&input, &approximate, &&*out])?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
 /// Type of [`SILU`].
 pub type SiluFn = fn(&Tensor, bool) -> Result<Tensor>;
 /// `silu.functional`: The input times its sigmoid (swish).

@@ -881,6 +881,7 @@ pub(super) static MULTI_MARGIN_LOSS_INFO: OpInfo = OpInfo {
     conventions: &[Convention {
         path: "torch.nn.functional.multi_margin_loss",
         habit: Habit::Defined(&[
+            ("p", "ValueError: only p == 1 and p == 2 supported"),
             ("reduction", "ValueError: {value} is not a valid value for reduction"),
             ("weight", "dim"),
         ]),
@@ -1194,7 +1195,10 @@ pub(super) static GAUSSIAN_NLL_LOSS_INFO: OpInfo = OpInfo {
     },
     python: &["torch.nn.functional.gaussian_nll_loss"],
     aten: &[],
-    conventions: &[],
+    conventions: &[Convention {
+        path: "torch.nn.functional.gaussian_nll_loss",
+        habit: Habit::Defined(&[("input", "size")]),
+    }],
     composite: true,
     pointwise: false,
     names: NameRule::Unsupported,
@@ -1250,7 +1254,10 @@ pub(super) static GAUSSIAN_NLL_LOSS_OF_INFO: OpInfo = OpInfo {
     },
     python: &["torch.nn.functional.gaussian_nll_loss"],
     aten: &[],
-    conventions: &[],
+    conventions: &[Convention {
+        path: "torch.nn.functional.gaussian_nll_loss",
+        habit: Habit::Defined(&[("input", "size")]),
+    }],
     composite: true,
     pointwise: false,
     names: NameRule::Unsupported,

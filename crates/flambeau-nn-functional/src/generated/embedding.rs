@@ -331,15 +331,18 @@ pub(super) static EMBEDDING_BAG_INFO: OpInfo = OpInfo {
     },
     python: &["torch.nn.functional.embedding_bag"],
     aten: &[],
-    conventions: &[Convention {
-        path: "torch.nn.functional.embedding_bag",
-        habit: Habit::Defined(&[
-            ("input", "size"),
-            ("offsets", "dim"),
-            ("per_sample_weights", "size"),
-            ("weight", "dtype"),
-        ]),
-    }],
+    conventions: &[
+        Convention { path: "", habit: Habit::Arguments("bags") },
+        Convention {
+            path: "torch.nn.functional.embedding_bag",
+            habit: Habit::Defined(&[
+                ("input", "size"),
+                ("offsets", "dim"),
+                ("per_sample_weights", "size"),
+                ("weight", "dtype"),
+            ]),
+        },
+    ],
     composite: true,
     pointwise: false,
     names: NameRule::Unsupported,

@@ -36,8 +36,8 @@ pub use super::options::{
 /// Means of windows that split one dimension evenly into `output_size`.
 ///
 /// - Shapes: `(N, C, *)` or `(C, *)`; the spatial sizes become `output_size`.
-/// - Dtypes: floating point; the result has the input's dtype.
-/// - Errors: negative sizes. other dimensions. integers, bool and complex numbers.
+/// - Dtypes: floating point, and complex numbers where all sizes of the result are 1; the result has the input's dtype.
+/// - Errors: negative sizes. other dimensions. integers and bool. complex numbers where a size of the result is not 1.
 ///
 /// ```text
 /// let x = torch::tensor([[1.0, 3.0, 2.0, 4.0]]);
@@ -52,8 +52,8 @@ pub fn adaptive_avg_pool1d(input: &Tensor, output_size: impl IntoDims) -> Tensor
 /// Means of windows that split two dimensions evenly into `output_size`.
 ///
 /// - Shapes: `(N, C, *)` or `(C, *)`; the spatial sizes become `output_size`.
-/// - Dtypes: floating point; the result has the input's dtype.
-/// - Errors: negative sizes. other dimensions. integers, bool and complex numbers.
+/// - Dtypes: floating point, and complex numbers where all sizes of the result are 1; the result has the input's dtype.
+/// - Errors: negative sizes. other dimensions. integers and bool. complex numbers where a size of the result is not 1.
 ///
 /// ```text
 /// let x = torch::arange(4).float().reshape([1, 2, 2]);
@@ -68,8 +68,8 @@ pub fn adaptive_avg_pool2d(input: &Tensor, output_size: impl IntoDims) -> Tensor
 /// Means of windows that split three dimensions evenly into `output_size`.
 ///
 /// - Shapes: `(N, C, *)` or `(C, *)`; the spatial sizes become `output_size`.
-/// - Dtypes: floating point; the result has the input's dtype.
-/// - Errors: negative sizes. other dimensions. integers, bool and complex numbers.
+/// - Dtypes: floating point, and complex numbers where all sizes of the result are 1; the result has the input's dtype.
+/// - Errors: negative sizes. other dimensions. integers and bool. complex numbers where a size of the result is not 1.
 ///
 /// ```text
 /// let x = torch::arange(8).float().reshape([1, 2, 2, 2]);
@@ -2032,6 +2032,29 @@ pub fn gaussian_nll_loss_with(
 #[track_caller]
 pub fn gelu(input: &Tensor) -> Tensor {
     expect(ops::gelu(input, "none"))
+}
+
+/// The input times the normal distribution function, exact or (`"tanh"`) approximated. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: an `approximate` other than `"none"` and `"tanh"`. integers, bool and complex numbers.
+#[doc(alias = "torch.nn.functional.gelu")]
+#[track_caller]
+pub fn gelu_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::gelu_out(input, "none", out));
+}
+
+/// The input times the normal distribution function, exact or (`"tanh"`) approximated. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: an `approximate` other than `"none"` and `"tanh"`. integers, bool and complex numbers.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn gelu_out_with(input: &Tensor, o: GeluOptions, out: &mut Tensor) {
+    expect(ops::gelu_out(input, &o.approximate, out));
 }
 
 /// The input times the normal distribution function, exact or (`"tanh"`) approximated.

@@ -8,8 +8,8 @@ use super::{chosen, finish, ops, options::*, prelude::*, results::*};
 /// Means of windows that split one dimension evenly into `output_size`.
 ///
 /// - Shapes: `(N, C, *)` or `(C, *)`; the spatial sizes become `output_size`.
-/// - Dtypes: floating point; the result has the input's dtype.
-/// - Errors: negative sizes. other dimensions. integers, bool and complex numbers.
+/// - Dtypes: floating point, and complex numbers where all sizes of the result are 1; the result has the input's dtype.
+/// - Errors: negative sizes. other dimensions. integers and bool. complex numbers where a size of the result is not 1.
 ///
 /// ```text
 /// let x = torch::tensor([[1.0, 3.0, 2.0, 4.0]]);
@@ -24,8 +24,8 @@ pub fn adaptive_avg_pool1d(input: &Tensor, output_size: impl IntoDims) -> Tensor
 /// Means of windows that split two dimensions evenly into `output_size`.
 ///
 /// - Shapes: `(N, C, *)` or `(C, *)`; the spatial sizes become `output_size`.
-/// - Dtypes: floating point; the result has the input's dtype.
-/// - Errors: negative sizes. other dimensions. integers, bool and complex numbers.
+/// - Dtypes: floating point, and complex numbers where all sizes of the result are 1; the result has the input's dtype.
+/// - Errors: negative sizes. other dimensions. integers and bool. complex numbers where a size of the result is not 1.
 ///
 /// ```text
 /// let x = torch::arange(4).float().reshape([1, 2, 2]);
@@ -40,8 +40,8 @@ pub fn adaptive_avg_pool2d(input: &Tensor, output_size: impl IntoDims) -> Tensor
 /// Means of windows that split three dimensions evenly into `output_size`.
 ///
 /// - Shapes: `(N, C, *)` or `(C, *)`; the spatial sizes become `output_size`.
-/// - Dtypes: floating point; the result has the input's dtype.
-/// - Errors: negative sizes. other dimensions. integers, bool and complex numbers.
+/// - Dtypes: floating point, and complex numbers where all sizes of the result are 1; the result has the input's dtype.
+/// - Errors: negative sizes. other dimensions. integers and bool. complex numbers where a size of the result is not 1.
 ///
 /// ```text
 /// let x = torch::arange(8).float().reshape([1, 2, 2, 2]);

@@ -161,6 +161,7 @@ pub static OPS: &[&dyn AnyOp] = &[
     &activation::CELU,
     &activation::SELU,
     &activation::GELU,
+    &activation::GELU_OUT,
     &activation::SILU,
     &activation::MISH,
     &activation::HARDTANH,

@@ -659,6 +659,19 @@ pub fn gelu(input: &Tensor, approximate: &str) -> Result<Tensor> {
     (activation::GELU.get(input.key_set())?)(input, approximate)
 }
 
+/// The input times the normal distribution function, exact or (`"tanh"`) approximated. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: an `approximate` other than `"none"` and `"tanh"`. integers, bool and complex numbers.
+///
+/// Documented defaults: `approximate = "none"`.
+#[doc(alias = "torch.nn.functional.gelu")]
+pub fn gelu_out(input: &Tensor, approximate: &str, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (activation::GELU_OUT.get(input.key_set() | out.key_set())?)(input, approximate, out)
+}
+
 /// The input times its sigmoid (swish).
 ///
 /// - Shapes: any; the result has the input's.
@@ -4368,8 +4381,8 @@ pub fn avg_pool1d(
 /// Means of windows that split one dimension evenly into `output_size`.
 ///
 /// - Shapes: `(N, C, *)` or `(C, *)`; the spatial sizes become `output_size`.
-/// - Dtypes: floating point; the result has the input's dtype.
-/// - Errors: negative sizes. other dimensions. integers, bool and complex numbers.
+/// - Dtypes: floating point, and complex numbers where all sizes of the result are 1; the result has the input's dtype.
+/// - Errors: negative sizes. other dimensions. integers and bool. complex numbers where a size of the result is not 1.
 ///
 /// ```text
 /// let x = torch::tensor([[1.0, 3.0, 2.0, 4.0]]);
@@ -4594,8 +4607,8 @@ pub fn avg_pool2d_out(
 /// Means of windows that split two dimensions evenly into `output_size`.
 ///
 /// - Shapes: `(N, C, *)` or `(C, *)`; the spatial sizes become `output_size`.
-/// - Dtypes: floating point; the result has the input's dtype.
-/// - Errors: negative sizes. other dimensions. integers, bool and complex numbers.
+/// - Dtypes: floating point, and complex numbers where all sizes of the result are 1; the result has the input's dtype.
+/// - Errors: negative sizes. other dimensions. integers and bool. complex numbers where a size of the result is not 1.
 ///
 /// ```text
 /// let x = torch::arange(4).float().reshape([1, 2, 2]);
@@ -4820,8 +4833,8 @@ pub fn avg_pool3d_out(
 /// Means of windows that split three dimensions evenly into `output_size`.
 ///
 /// - Shapes: `(N, C, *)` or `(C, *)`; the spatial sizes become `output_size`.
-/// - Dtypes: floating point; the result has the input's dtype.
-/// - Errors: negative sizes. other dimensions. integers, bool and complex numbers.
+/// - Dtypes: floating point, and complex numbers where all sizes of the result are 1; the result has the input's dtype.
+/// - Errors: negative sizes. other dimensions. integers and bool. complex numbers where a size of the result is not 1.
 ///
 /// ```text
 /// let x = torch::arange(8).float().reshape([1, 2, 2, 2]);

@@ -609,6 +609,11 @@ fn conv_text_padding(
         even &= total % 2 == 0;
         pad.splice(0..0, [total / 2, total - total / 2]);
     }
+    ensure!(
+        padding_mode != "zeros" || left.iter().all(|p| *p >= 0),
+        Runtime,
+        "negative padding is not supported"
+    );
     let out = if even && padding_mode == "zeros" {
         super::convolution(&x, weight, bias, &stride, &left, &dilation, false, zero, groups)?
     } else {

@@ -52,12 +52,12 @@ fn ones_at(input: &Tensor, keep: usize) -> Result<Tensor> {
     Tensor::empty_raw(&sizes, input.dtype(), input.device())
 }
 /// Integers and bools cannot hold the mask's scale.
-fn scalable(input: &Tensor) -> Result<()> {
+fn scalable(dtype: DType) -> Result<()> {
     ensure!(
-        !input.dtype().is_integral(true),
+        !dtype.is_integral(true),
         Runtime,
         "result type Float can't be cast to the desired output type {}",
-        input.dtype().scalar_type_name()
+        dtype.scalar_type_name()
     );
     Ok(())
 }
@@ -69,7 +69,7 @@ fn masked(input: &Tensor, noise: &Tensor, p: f64, train: bool) -> Result<Tensor>
     if p == 1.0 {
         return core_ops::mul(input, &number(0)?);
     }
-    scalable(input)?;
+    scalable(input.dtype())?;
     core_ops::mul(input, &super::dropout_mask(noise, p)?)
 }
 
@@ -131,7 +131,8 @@ fn alpha(input: &Tensor, keep: usize, p: f64, train: bool) -> Result<Tensor> {
     if p == 1.0 {
         return core_ops::mul(input, &number(0)?);
     }
-    scalable(input)?;
+    // a mask of truth values less 1 is of integers
+    scalable(if input.dtype() == DType::Bool { DType::I64 } else { input.dtype() })?;
     let noise = ones_at(input, keep)?;
     let kept = super::dropout_mask(&noise, p)?;
     let zero = number(0)?;

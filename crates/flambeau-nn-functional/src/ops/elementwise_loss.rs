@@ -136,6 +136,7 @@ pub fn huber_loss(
     weight: Option<&Tensor>,
 ) -> Result<Tensor> {
     let reduction = reduction_of(reduction, None, None)?;
+    broadcast_all(&[input, target])?;
     ensure!(delta > 0.0, Runtime, "huber_loss does not support non-positive values for delta.");
     ensure!(
         !input.dtype().is_integral(true) || !target.dtype().is_floating(),
@@ -233,7 +234,9 @@ pub fn binary_cross_entropy_with_logits(
         }
         None => l,
     };
-    let rest = sub(&number(1)?, target)?;
+    // PyTorch's one has the target's dtype: of truth values there are two then
+    let one = if target.dtype() == DType::Bool { target.clone() } else { number(1)? };
+    let rest = sub(&one, target)?;
     fits_in_place(&rest, input)?;
     // what PyTorch computes in place of `1 - target` keeps its dtype
     let mut loss = cast(&add(&core::mul(&rest, input)?, &l)?, rest.dtype())?;

@@ -26,6 +26,16 @@ pub fn linear_shape(&args::Linear { input, weight, bias }: &args::Linear) -> Res
         same_matrices(xd, wd)?;
         bail!(Runtime, "addmm: mat2 must be a matrix, got 1-D tensor");
     }
+    if let Some(b) = bias {
+        ensure!(
+            b.dtype() == weight.dtype(),
+            Runtime,
+            "self and mat2 must have the same dtype, but got {} and {}",
+            b.dtype().scalar_type_name(),
+            weight.dtype().scalar_type_name()
+        );
+        same_matrices(xd, wd)?;
+    }
     if features != last {
         let rows = flambeau_core::tensor::geometry::view_numel(&x[..x.len() - 1])?;
         if w.len() == 1 {
@@ -37,18 +47,6 @@ pub fn linear_shape(&args::Linear { input, weight, bias }: &args::Linear) -> Res
             if bias.is_some() { "addmm" } else { "mm" },
             w[0]
         );
-    }
-    if let Some(b) = bias {
-        ensure!(
-            b.dtype() == weight.dtype(),
-            Runtime,
-            "self and mat2 must have the same dtype, but got {} and {}",
-            b.dtype().scalar_type_name(),
-            weight.dtype().scalar_type_name()
-        );
-    }
-    if bias.is_some() {
-        same_matrices(xd, wd)?;
     }
     // without a bias it is a product of a matrix and a matrix, a matrix and a vector, or of two vectors
     let (xn, wn) = (xd.scalar_type_name(), wd.scalar_type_name());
@@ -212,6 +210,7 @@ pub fn bilinear(input1: &Tensor, input2: &Tensor, weight: &Tensor, bias: Option<
         return Err(flambeau_core::Error::not_implemented_for("bmm", DType::Bool));
     }
     if let Some(bias) = bias {
+        ensure!(bias.dim() > 0, Index, "Dimension specified as 0 but tensor has no dimensions");
         ensure!(
             bias.sizes() == [w.sizes()[0]],
             Runtime,

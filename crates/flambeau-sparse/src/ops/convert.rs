@@ -35,7 +35,7 @@ pub fn to_dense(self_: &Tensor, dtype: Option<DType>, masked_grad: Option<bool>)
 pub fn sparse_copy_dim(self_: &Tensor, sparse_dim: i64) -> Result<Tensor> {
     let n = self_.dim() as i64;
     ensure!(
-        sparse_dim > 0 || n == 0,
+        sparse_dim != 0 || n == 0,
         Runtime,
         "dense_to_sparse: sparse_dim argument must be in >0 when self.dim()>0"
     );

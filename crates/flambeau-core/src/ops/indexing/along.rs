@@ -12,7 +12,7 @@ use crate::tensor::wrapped_number::wrapped_number;
 use crate::types::error::{Error, Result};
 use crate::types::scalar::Scalar;
 use crate::{DType, ensure};
-use flambeau_cpu::indexing::{Along, Reduce, erased};
+use flambeau_cpu::indexing::{Along, Reduce, Rounding, erased};
 use flambeau_cpu::{Any, AnyMut};
 
 /// What an [`Along`] borrows.
@@ -231,7 +231,7 @@ pub fn scatter_src_reduce_cpu(
     &args::ScatterSrcReduce { dim, index, src, reduce, .. }: &args::ScatterSrcReduce,
     out: &Tensor,
 ) -> Result<()> {
-    reduced(out, dim, index, src, old_reduce(reduce)?, true)
+    reduced(out, dim, index, src, old_reduce(reduce)?, true, Rounding::Once)
 }
 /// `scatter.value_reduce`
 pub fn scatter_value_reduce_shape(
@@ -247,7 +247,7 @@ pub fn scatter_value_reduce_cpu(
     &args::ScatterValueReduce { dim, index, value, reduce, .. }: &args::ScatterValueReduce,
     out: &Tensor,
 ) -> Result<()> {
-    reduced(out, dim, index, &spread(out, index, value)?, old_reduce(reduce)?, true)
+    reduced(out, dim, index, &spread(out, index, value)?, old_reduce(reduce)?, true, Rounding::Once)
 }
 /// `scatter_add`
 pub fn scatter_add_shape(&args::ScatterAdd { self_, dim, index, src }: &args::ScatterAdd) -> Result<Update> {
@@ -259,7 +259,7 @@ pub fn scatter_add_cpu(
     &args::ScatterAdd { dim, index, src, .. }: &args::ScatterAdd,
     out: &Tensor,
 ) -> Result<()> {
-    reduced(out, dim, index, src, Reduce::Sum, true)
+    reduced(out, dim, index, src, Reduce::Sum, true, Rounding::Once)
 }
 /// Joins elements of `src` with those of `out`.
 pub(super) fn reduced(
@@ -269,8 +269,9 @@ pub(super) fn reduced(
     src: &Tensor,
     op: Reduce,
     include_self: bool,
+    rounding: Rounding,
 ) -> Result<()> {
-    if op == Reduce::Sum && include_self {
+    if op == Reduce::Sum && include_self && rounding == Rounding::Once {
         return scatter_by(out, dim, index, src, "scatter_add_", erased::scatter_add);
     }
     let label = match op {
@@ -284,7 +285,7 @@ pub(super) fn reduced(
         return Err(Error::not_implemented_for(label, DType::Bool));
     }
     scatter_by(out, dim, index, src, label, |data, along, idx, src| {
-        erased::scatter_reduce(data, along, idx, src, op, include_self)
+        erased::scatter_reduce(data, along, idx, src, op, include_self, rounding)
     })
 }
 /// How `scatter_reduce` and `index_reduce` name their reductions.
@@ -316,7 +317,7 @@ pub fn scatter_reduce_cpu(
     &args::ScatterReduce { dim, index, src, reduce, include_self, .. }: &args::ScatterReduce,
     out: &Tensor,
 ) -> Result<()> {
-    reduced(out, dim, index, src, new_reduce(reduce)?, include_self)
+    reduced(out, dim, index, src, new_reduce(reduce)?, include_self, Rounding::Once)
 }
 
 /// `take_along_dim`: `gather` with broadcasting, and negative indices that count from the end.
@@ -342,7 +343,7 @@ pub fn take_along_dim(self_: &Tensor, indices: &Tensor, dim: Option<i64>) -> Res
     };
     let Some(dim) = dim else {
         let flat = crate::ops::reshape(self_, &[-1])?;
-        let idx = crate::ops::reshape(&wrapped(self_.numel())?, &[-1])?;
+        let idx = crate::ops::reshape(indices, &[-1])?;
         return crate::ops::gather(&flat, 0, &idx, false);
     };
     let d = wrap_dim(dim, self_.dim())?;

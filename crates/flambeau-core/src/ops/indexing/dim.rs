@@ -358,7 +358,7 @@ pub fn index_reduce_cpu(
     for i in all {
         ensure!((0..n).contains(&i), Index, "index out of range in self");
     }
-    reduced(out, dim, &spread_index(&idx, source, d)?, source, op, include_self)
+    reduced(out, dim, &spread_index(&idx, source, d)?, source, op, include_self, Rounding::Steps)
 }
 /// A vector of indices of dimension `d`, repeated over the others.
 pub fn spread_index(index: &Tensor, source: &Tensor, d: usize) -> Result<Tensor> {

@@ -3,9 +3,7 @@
 use crate::generated::args;
 use crate::tensor::geometry::{self, wrap_dim};
 use crate::tensor::handle::Tensor;
-use crate::types::device::Device;
 use crate::types::error::Result;
-use crate::types::scalar::Scalar;
 use crate::{DType, ensure, ops};
 
 /// `repeat_interleave.self_int`
@@ -27,10 +25,13 @@ pub fn repeat_interleave_int(
         let total = geometry::size_mul(repeats, n)?;
         ensure!(o == total, Runtime, "repeat_interleave: Invalid output_size, expected {total} but got {o}");
     }
-    // known even where the elements are not
-    let device = Some(self_.device()).filter(|d| *d != Device::Meta).unwrap_or(Device::Cpu);
-    let r = ops::full(&[1], Scalar::Int(repeats), Some(DType::I64), None, Some(device), None)?;
-    repeat_interleave_tensor(self_, &r, dim, output_size)
+    let x = if dim.is_none() { ops::flatten(self_, 0, -1)? } else { self_.clone() };
+    let at = d as i64;
+    let wide = ops::unsqueeze(&x, at + 1)?;
+    let mut sizes = wide.sizes().to_vec();
+    sizes[d + 1] = repeats;
+    let all = ops::clone(&ops::expand(&wide, &sizes, false)?, Some(crate::MemoryFormat::Contiguous))?;
+    ops::flatten(&all, at, at + 1)
 }
 /// `repeat_interleave.self_Tensor`
 pub fn repeat_interleave_tensor(

@@ -6,7 +6,7 @@ use crate::backend::out::OutMeta;
 use crate::backend::transfer::cast_to;
 use crate::generated::args;
 use crate::iter::promotion::default_dtype;
-use crate::tensor::geometry::wrap_dim;
+use crate::tensor::geometry::{self, wrap_dim};
 use crate::tensor::handle::Tensor;
 use crate::tensor::wrapped_number::wrapped_number;
 use crate::types::error::Result;
@@ -95,6 +95,13 @@ pub fn norm(
 /// `logsumexp`
 pub fn logsumexp_shape(&args::Logsumexp { self_, dim, keepdim }: &args::Logsumexp) -> Result<OutMeta> {
     let dims = reduced_dims(self_.dim(), Some(dim))?;
+    // no dimension stands for all, but then the largest elements, which are added at last, keep theirs
+    ensure!(
+        keepdim || !dim.is_empty() || self_.dim() == 0 || self_.numel() == 0,
+        Runtime,
+        "output with shape [] doesn't match the broadcast shape {}",
+        geometry::fmt_sizes(&vec![1; self_.dim()])
+    );
     let d = if self_.dtype().is_integral(true) { default_dtype() } else { self_.dtype() };
     Ok(OutMeta::new(reduced_sizes(self_.sizes(), &dims, keepdim), d, self_.device()))
 }

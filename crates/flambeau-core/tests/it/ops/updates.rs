@@ -111,3 +111,29 @@ fn halves_meet_in_float32() {
     let product = ops::mul(&half(&[7.]), &wrapped_number(0.3.into()).unwrap()).unwrap();
     assert_eq!(first(product), 2.09375);
 }
+
+#[test]
+fn halves_of_index_reduce_round_at_each_step() {
+    let half = |x: &[f32]| v(x).to(DType::BF16);
+    let r = ops::index_reduce(&half(&[1.]), 0, &at(&[0; 4]), &half(&[1.03; 4]), "prod", true).unwrap();
+    // 1.1328125 in float32
+    assert_eq!(r.to(DType::F32).to_vec::<f32>(), [1.125]);
+}
+
+#[test]
+fn an_output_decides_the_dtype_of_sums_and_products() {
+    let x = v(&[0.5, 0.75, 2.5]);
+    let into = |d: DType| ops::zeros(&[0], Some(d), None, None, None).unwrap();
+    // each element is an integer before they are joined
+    let mut out = into(DType::I64);
+    ops::sum_out(&x, None, false, None, &mut out).unwrap();
+    assert_eq!(out.to_vec::<i64>(), [2]);
+    let mut out = into(DType::I32);
+    ops::cumsum_out(&x, 0, None, &mut out).unwrap();
+    assert_eq!(out.to_vec::<i32>(), [0, 0, 2]);
+    let mut out = into(DType::I64);
+    ops::prod_out(&v(&[1.5, 2.5]), None, &mut out).unwrap();
+    assert_eq!(out.to_vec::<i64>(), [2]);
+    let e = ops::cumprod_out(&x, 0, Some(DType::F64), &mut out).unwrap_err();
+    assert_eq!(e.message(), "Expected out tensor to have dtype double, but got long int instead");
+}

@@ -16,16 +16,17 @@ pub fn local_response_norm(input: &Tensor, size: i64, alpha: f64, beta: f64, k: 
     if input.numel() == 0 {
         return Ok(input.clone());
     }
+    // channels as rows of a plane whose columns are the positions
+    let l: i64 = x[2..].iter().product();
+    let square = core_ops::reshape(&core_ops::mul(input, input)?, &[x[0], 1, x[1], l])?;
+    let around = [0, 0, size.div_euclid(2), size.saturating_sub(1).div_euclid(2)];
+    let square = crate::ops::constant_pad_nd(&square, &around, Scalar::Int(0))?;
     ensure!(
         size > 0,
         Runtime,
         "kernel size should be greater than zero, but got {}",
         if x.len() == 3 { format!("kH: {size} kW: 1") } else { format!("kT: {size} kH: 1 kW: 1") }
     );
-    // channels as rows of a plane whose columns are the positions
-    let l: i64 = x[2..].iter().product();
-    let square = core_ops::reshape(&core_ops::mul(input, input)?, &[x[0], 1, x[1], l])?;
-    let square = crate::ops::constant_pad_nd(&square, &[0, 0, size / 2, (size - 1) / 2], Scalar::Int(0))?;
     let mean = crate::ops::avg_pool2d(&square, &[size, 1], Some(&[1]), &[0], false, true, None)?;
     let number = crate::ops::operands::number;
     let d = core_ops::add(

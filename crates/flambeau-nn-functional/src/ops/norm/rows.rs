@@ -85,8 +85,8 @@ fn row_param(t: Option<&Tensor>, input: &Tensor) -> Result<Option<Tensor>> {
 pub fn native_layer_norm_shape(
     &args::NativeLayerNorm { input, normalized_shape, weight, bias, .. }: &args::NativeLayerNorm,
 ) -> Result<[OutMeta; 3]> {
-    row_shape(input, normalized_shape, weight, bias, false)?;
     check_mixed(input, &[weight, bias])?;
+    row_shape(input, normalized_shape, weight, bias, false)?;
     check_float(input, "LayerNormKernelImpl")?;
     check_alike(input, &[weight, bias])?;
     let stat = row_stats(input, normalized_shape, stat_dtype(input, weight));

@@ -5,7 +5,7 @@ use crate::ops::operands::{cast, done, per_dim, plain};
 use crate::ops::pool::use_indices;
 use flambeau_core::backend::out::OutMeta;
 use flambeau_core::internal::Access;
-use flambeau_core::tensor::geometry::{SizeVec, fmt_sizes};
+use flambeau_core::tensor::geometry::{SizeVec, fmt_sizes, wrap_dim_strict};
 use flambeau_core::{DType, Error, Result, Tensor, bail, ensure, ops as core_ops};
 use flambeau_cpu::engine::room::room;
 use flambeau_cpu::pool::fractional as kernels;
@@ -166,18 +166,8 @@ fn with_indices(
     random_samples: Option<&Tensor>,
 ) -> Result<(Tensor, Tensor)> {
     let name = format!("fractional_max_pool{n}d");
-    let size = |d: usize| -> Result<i64> {
-        let at = input.dim() as i64 + d as i64 - n as i64;
-        ensure!(
-            at >= 0,
-            Index,
-            "Dimension out of range (expected to be in range of [-{}, {}], but got {})",
-            input.dim().max(1),
-            input.dim().max(1) - 1,
-            d as i64 - n as i64
-        );
-        Ok(input.sizes()[at as usize])
-    };
+    let size =
+        |d: usize| -> Result<i64> { Ok(input.sizes()[wrap_dim_strict(d as i64 - n as i64, input.dim())?]) };
     let out: SizeVec = match (output_size, output_ratio) {
         (Some(s), _) => SizeVec::from_slice(s),
         (None, None) => bail!(Value, "{name} requires specifying either an output_size or an output_ratio"),
@@ -195,16 +185,9 @@ fn with_indices(
     let samples = match random_samples {
         Some(s) => s,
         None => {
-            ensure!(
-                input.dim() > n,
-                Index,
-                "Dimension out of range (expected to be in range of [-{}, {}], but got -{})",
-                input.dim().max(1),
-                input.dim().max(1) - 1,
-                n + 1
-            );
-            let batch = if input.dim() == n + 1 { 1 } else { input.sizes()[0] };
-            let channels = input.sizes()[input.dim() - n - 1];
+            let size = |d: i64| Ok::<_, Error>(input.sizes()[wrap_dim_strict(d, input.dim())?]);
+            let batch = if input.dim() == n + 1 { 1 } else { size(0)? };
+            let channels = size(-1 - n as i64)?;
             drawn = core_ops::rand(
                 &[batch, channels, n as i64],
                 None,

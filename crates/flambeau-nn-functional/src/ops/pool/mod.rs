@@ -15,7 +15,7 @@ use flambeau_core::backend::out::OutMeta;
 use flambeau_core::internal::Access;
 use flambeau_core::tensor::geometry::{SizeVec, fmt_sizes, wrap_dim_strict};
 use flambeau_core::tensor::guards::expect_dtype;
-use flambeau_core::{DType, Error, Result, Tensor, bail, ensure, ops as core_ops};
+use flambeau_core::{DType, Device, Error, MemoryFormat, Result, Tensor, bail, ensure, ops as core_ops};
 use flambeau_cpu::pool::{AdaptiveShape, AvgDivisor, PoolShape, erased as kernels, planes};
 
 fn shape(
@@ -59,6 +59,11 @@ pub fn max_pool_cpu(
     done(kernels::max_pool(&s, a.any(0)?, a.any_mut(0)?, a.slice_mut::<i64>(1)?), label, x.dtype())
 }
 
+/// Whether PyTorch takes its loop for planes whose channels lie together, which has a name of its own.
+pub(crate) fn channels_lie_together(t: &Tensor) -> bool {
+    t.dim() == 4 && !t.is_contiguous() && t.is_contiguous_format(MemoryFormat::ChannelsLast)
+}
+
 /// `_adaptive_max_pool`
 pub fn adaptive_max_pool_shape(
     &args::AdaptiveMaxPool { self_, output_size }: &args::AdaptiveMaxPool,
@@ -70,6 +75,21 @@ pub fn adaptive_max_pool_shape(
     let (as_, all) = (n.max(2), planar_sizes(x, n));
     let batch = usize::from(all.len() == as_ + 2);
     let empty = (batch..all.len()).find(|d| all[*d] == 0);
+    let ranked = || {
+        ensure!(
+            all.len() == as_ + 1 || all.len() == as_ + 2,
+            Runtime,
+            "adaptive_max_pool{as_}d(): Expected {}D or {}D tensor, but got: {}",
+            as_ + 1,
+            as_ + 2,
+            fmt_sizes(&all)
+        );
+        Ok(())
+    };
+    // PyTorch asks planes for their rank before it looks for empty dimensions, volumes after that
+    if as_ == 2 {
+        ranked()?;
+    }
     ensure!(
         empty.is_none(),
         Runtime,
@@ -77,14 +97,7 @@ pub fn adaptive_max_pool_shape(
         fmt_sizes(&all),
         empty.unwrap_or(0)
     );
-    ensure!(
-        all.len() == as_ + 1 || all.len() == as_ + 2,
-        Runtime,
-        "adaptive_max_pool{as_}d(): Expected {}D or {}D tensor, but got: {}",
-        as_ + 1,
-        as_ + 2,
-        fmt_sizes(&all)
-    );
+    ranked()?;
     let mut sizes = SizeVec::from_slice(&x[..x.len() - n]);
     sizes.extend_from_slice(output_size);
     if let Some(d) = output_size.iter().find(|d| **d < 0) {
@@ -114,8 +127,12 @@ pub fn adaptive_max_pool_cpu(
     let a = Access::new(&[&x], &[values, indices])?;
     done(
         kernels::adaptive_max_pool(&s, a.any(0)?, a.any_mut(0)?, a.slice_mut::<i64>(1)?),
-        ["adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d_cpu"]
-            [output_size.len().clamp(1, 3) - 1],
+        match output_size.len() {
+            1 => "adaptive_max_pool1d",
+            2 if channels_lie_together(self_) => "adaptive_max_pool2d_channels_last",
+            2 => "adaptive_max_pool2d",
+            _ => "adaptive_max_pool3d_cpu",
+        },
         x.dtype(),
     )
 }
@@ -265,7 +282,10 @@ pub fn avg_pool_shape(
     }
     let one = vec![1; n];
     let sizes = windows(self_.sizes(), kernel_size, stride, padding, &one, ceil_mode, Take::Mean)?;
-    if self_.is_complex() {
+    // of volumes PyTorch has loops for these alone, on the CPU
+    let volumes = n == 3 && self_.device() == Device::Cpu;
+    let counted = matches!(self_.dtype(), DType::F32 | DType::F64 | DType::I64);
+    if self_.is_complex() || volumes && !counted {
         let label = avg_pool_label(self_, n);
         return Err(Error::not_implemented_for(label, self_.dtype()));
     }

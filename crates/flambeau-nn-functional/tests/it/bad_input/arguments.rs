@@ -335,6 +335,21 @@ fn arguments_that_do_not_fit() {
         "cosine_similarity, sizes", Shape,
             "The size of tensor a (3) must match the size of tensor b (4) at non-singleton dimension 1"
             => ops::cosine_similarity(&t.x, &f32s(&[2, 4]), 1, 1e-8);
+        "local_response_norm, no channels are left", Runtime,
+            "narrow(): length must be non-negative."
+            => ops::local_response_norm(&f32s(&[1, 6, 3]), -77, 1e-4, 0.75, 1.0);
+        "avg_pool3d, halves", Unsupported,
+            "\"avg_pool3d_out_frame\" not implemented for 'BFloat16'"
+            => ops::avg_pool3d(&zeros(&[1, 2, 4, 4, 4], DType::BF16), &[2], None, &[0], false, true, None);
+        "adaptive_max_pool2d, planes of channels that lie together", Unsupported,
+            "\"adaptive_max_pool2d_channels_last\" not implemented for 'Long'"
+            => ops::adaptive_max_pool2d(&last(&zeros(&[1, 2, 4, 4], DType::I64)), &[2, 2], false);
+        "binary_cross_entropy_with_logits, truth values", Unsupported,
+            "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator instead."
+            => ops::binary_cross_entropy_with_logits(&t.x, &zeros(&[2, 3], DType::Bool), None, None, None, "mean", None);
+        "fractional_max_pool2d, nothing to pool", Index,
+            "Dimension specified as 0 but tensor has no dimensions"
+            => ops::fractional_max_pool2d(&f32s(&[]), &[3], Some(&[2, 3]), None, false, None);
         "normalize, dim", Index,
             "Dimension out of range (expected to be in range of [-2, 1], but got 5)"
             => ops::normalize(&t.x, 2.0, &[5], 1e-12);

@@ -2,7 +2,7 @@
 //! no absurd allocation.
 
 use flambeau_core::internal::RawTensor as _;
-use flambeau_core::{DType, Result, Tensor, ops as core};
+use flambeau_core::{DType, MemoryFormat, Result, Tensor, ops as core};
 use flambeau_nn_functional::ops;
 use flambeau_test_support::cases;
 
@@ -19,6 +19,10 @@ fn f32s(sizes: &[i64]) -> Tensor {
 }
 fn f64s(sizes: &[i64]) -> Tensor {
     zeros(sizes, DType::F64)
+}
+/// With channels that lie together.
+fn last(t: &Tensor) -> Tensor {
+    core::contiguous(t, MemoryFormat::ChannelsLast).expect("a small tensor")
 }
 fn ints(v: &[i64]) -> Tensor {
     Tensor::from_vec_raw(v.to_vec(), &[v.len() as i64]).expect("a small tensor")

@@ -144,6 +144,11 @@ impl AdaptiveLogSoftmaxWithLoss {
                 o.n_classes - 1
             );
         }
+        ensure!(
+            matches!(target.dtype(), DType::I32 | DType::I64),
+            Runtime,
+            "gather(): Expected dtype int32/int64 for index"
+        );
         let mut output = Tensor::zeros_raw(&[rows], input.dtype(), input.device())?;
         let mut places = classes.clone();
         for (i, start) in o.cutoffs.iter().enumerate() {

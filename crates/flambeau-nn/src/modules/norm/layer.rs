@@ -79,7 +79,7 @@ impl GroupNorm {
     fn from_options(mut o: GroupNormOptions) -> Result<Self> {
         ensure!(o.num_groups != 0, Value, "integer modulo by zero");
         ensure!(
-            o.num_groups > 0 && o.num_channels % o.num_groups == 0,
+            o.num_channels % o.num_groups == 0,
             Value,
             "num_channels ({}) must be divisible by num_groups ({})",
             o.num_channels,
