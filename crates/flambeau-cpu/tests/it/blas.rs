@@ -132,7 +132,7 @@ fn large_products_match_float64() {
     for (m, n, k) in [(49, 1100, 517), (300, 97, 530), (128, 144, 256), (601, 50, 40)] {
         let mut fill = |len: usize| -> Vec<f32> { (0..len).map(|_| rng.float() as f32).collect() };
         let (a, b, old) = (fill(m * k), fill(k * n), fill(m * n));
-        let wide = |x: &[f32]| -> Vec<f64> { x.iter().map(|v| f64::from(*v)).collect() };
+        let wide = |x: &[f32]| -> Vec<f64> { x.iter().map(|v| *v as f64).collect() };
         let (wide_a, wide_b) = (wide(&a), wide(&b));
         // by rows or by columns
         let steps = |m: usize, n: usize, turned: bool| if turned { (1, m) } else { (n, 1) };
@@ -158,10 +158,10 @@ fn large_products_match_float64() {
                 1.0,
                 Mat { data: &wide_a[..], row: ra.0, col: ra.1 },
                 Mat { data: &wide_b[..], row: rb.0, col: rb.1 },
-                f64::from(beta),
+                beta as f64,
                 MatMut { data: &mut want, row: rc.0, col: rc.1 },
             );
-            let worst = got.iter().zip(&want).map(|(g, w)| (f64::from(*g) - w).abs()).fold(0.0, f64::max);
+            let worst = got.iter().zip(&want).map(|(g, w)| (*g as f64 - w).abs()).fold(0.0, f64::max);
             // a hundred times less than one term of the sum
             assert!(worst < 5e-5, "{m}x{n}x{k}, layout {layout}: {worst}");
         }
