@@ -4,6 +4,7 @@
 
 fn main() {
     let (names, all) = flambeau_cuda::by_the_cpu();
+    assert!(all > 1000, "rows do not register themselves: the feature `by-name` is off");
     println!(
         "# Operators of flambeau-core and flambeau-nn-functional that CUDA devices leave to the CPU, over copies. Written by\n\
          # `cargo xtask kernels --fallbacks`; do not edit. {} of {all}: {:.1} %",

@@ -2946,13 +2946,8 @@ fn normal_tensor_tensor_out_cpu(
     generator: Option<&Generator>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::check_out_dtype(
-        &OutDtype::Computed("\"normal_kernel_cpu\" not implemented for '{got}'"),
-        DType::F32,
-        out.dtype(),
-    )?;
     let r = f::normal_tensor_tensor(mean, std, generator)?;
-    out::copy_to_out(&OutDtype::Computed("\"normal_kernel_cpu\" not implemented for '{got}'"), out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn normal_tensor_tensor_out_cuda(
     mean: &Tensor,
@@ -2960,13 +2955,8 @@ fn normal_tensor_tensor_out_cuda(
     generator: Option<&Generator>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::check_out_dtype(
-        &OutDtype::Computed("\"normal_kernel_cpu\" not implemented for '{got}'"),
-        DType::F32,
-        out.dtype(),
-    )?;
     let r = f::normal_tensor_tensor(mean, std, generator)?;
-    out::copy_to_out(&OutDtype::Computed("\"normal_kernel_cpu\" not implemented for '{got}'"), out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn normal_tensor_tensor_out_meta(
     mean: &Tensor,
@@ -2974,13 +2964,8 @@ fn normal_tensor_tensor_out_meta(
     generator: Option<&Generator>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::check_out_dtype(
-        &OutDtype::Computed("\"normal_kernel_cpu\" not implemented for '{got}'"),
-        DType::F32,
-        out.dtype(),
-    )?;
     let r = f::normal_tensor_tensor(mean, std, generator)?;
-    out::copy_to_out(&OutDtype::Computed("\"normal_kernel_cpu\" not implemented for '{got}'"), out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn normal_tensor_tensor_out_private(
     mean: &Tensor,
@@ -2988,13 +2973,8 @@ fn normal_tensor_tensor_out_private(
     generator: Option<&Generator>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::check_out_dtype(
-        &OutDtype::Computed("\"normal_kernel_cpu\" not implemented for '{got}'"),
-        DType::F32,
-        out.dtype(),
-    )?;
     let r = f::normal_tensor_tensor(mean, std, generator)?;
-    out::copy_to_out(&OutDtype::Computed("\"normal_kernel_cpu\" not implemented for '{got}'"), out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`NORMAL_TENSOR_TENSOR_OUT`].
 pub type NormalTensorTensorOutFn = fn(&Tensor, &Tensor, Option<&Generator>, &mut Tensor) -> Result<()>;
@@ -3112,13 +3092,8 @@ fn normal_tensor_float_out_cpu(
     generator: Option<&Generator>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::check_out_dtype(
-        &OutDtype::Computed("\"normal_kernel_cpu\" not implemented for '{got}'"),
-        DType::F32,
-        out.dtype(),
-    )?;
     let r = f::normal_tensor_float(mean, std, generator)?;
-    out::copy_to_out(&OutDtype::Computed("\"normal_kernel_cpu\" not implemented for '{got}'"), out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn normal_tensor_float_out_cuda(
     mean: &Tensor,
@@ -3126,13 +3101,8 @@ fn normal_tensor_float_out_cuda(
     generator: Option<&Generator>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::check_out_dtype(
-        &OutDtype::Computed("\"normal_kernel_cpu\" not implemented for '{got}'"),
-        DType::F32,
-        out.dtype(),
-    )?;
     let r = f::normal_tensor_float(mean, std, generator)?;
-    out::copy_to_out(&OutDtype::Computed("\"normal_kernel_cpu\" not implemented for '{got}'"), out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn normal_tensor_float_out_meta(
     mean: &Tensor,
@@ -3140,13 +3110,8 @@ fn normal_tensor_float_out_meta(
     generator: Option<&Generator>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::check_out_dtype(
-        &OutDtype::Computed("\"normal_kernel_cpu\" not implemented for '{got}'"),
-        DType::F32,
-        out.dtype(),
-    )?;
     let r = f::normal_tensor_float(mean, std, generator)?;
-    out::copy_to_out(&OutDtype::Computed("\"normal_kernel_cpu\" not implemented for '{got}'"), out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn normal_tensor_float_out_private(
     mean: &Tensor,
@@ -3154,13 +3119,8 @@ fn normal_tensor_float_out_private(
     generator: Option<&Generator>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::check_out_dtype(
-        &OutDtype::Computed("\"normal_kernel_cpu\" not implemented for '{got}'"),
-        DType::F32,
-        out.dtype(),
-    )?;
     let r = f::normal_tensor_float(mean, std, generator)?;
-    out::copy_to_out(&OutDtype::Computed("\"normal_kernel_cpu\" not implemented for '{got}'"), out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`NORMAL_TENSOR_FLOAT_OUT`].
 pub type NormalTensorFloatOutFn = fn(&Tensor, f64, Option<&Generator>, &mut Tensor) -> Result<()>;
@@ -3278,13 +3238,8 @@ fn normal_float_tensor_out_cpu(
     generator: Option<&Generator>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::check_out_dtype(
-        &OutDtype::Computed("\"normal_kernel_cpu\" not implemented for '{got}'"),
-        DType::F32,
-        out.dtype(),
-    )?;
     let r = f::normal_float_tensor(mean, std, generator)?;
-    out::copy_to_out(&OutDtype::Computed("\"normal_kernel_cpu\" not implemented for '{got}'"), out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn normal_float_tensor_out_cuda(
     mean: f64,
@@ -3292,13 +3247,8 @@ fn normal_float_tensor_out_cuda(
     generator: Option<&Generator>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::check_out_dtype(
-        &OutDtype::Computed("\"normal_kernel_cpu\" not implemented for '{got}'"),
-        DType::F32,
-        out.dtype(),
-    )?;
     let r = f::normal_float_tensor(mean, std, generator)?;
-    out::copy_to_out(&OutDtype::Computed("\"normal_kernel_cpu\" not implemented for '{got}'"), out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn normal_float_tensor_out_meta(
     mean: f64,
@@ -3306,13 +3256,8 @@ fn normal_float_tensor_out_meta(
     generator: Option<&Generator>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::check_out_dtype(
-        &OutDtype::Computed("\"normal_kernel_cpu\" not implemented for '{got}'"),
-        DType::F32,
-        out.dtype(),
-    )?;
     let r = f::normal_float_tensor(mean, std, generator)?;
-    out::copy_to_out(&OutDtype::Computed("\"normal_kernel_cpu\" not implemented for '{got}'"), out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn normal_float_tensor_out_private(
     mean: f64,
@@ -3320,13 +3265,8 @@ fn normal_float_tensor_out_private(
     generator: Option<&Generator>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::check_out_dtype(
-        &OutDtype::Computed("\"normal_kernel_cpu\" not implemented for '{got}'"),
-        DType::F32,
-        out.dtype(),
-    )?;
     let r = f::normal_float_tensor(mean, std, generator)?;
-    out::copy_to_out(&OutDtype::Computed("\"normal_kernel_cpu\" not implemented for '{got}'"), out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`NORMAL_FLOAT_TENSOR_OUT`].
 pub type NormalFloatTensorOutFn = fn(f64, &Tensor, Option<&Generator>, &mut Tensor) -> Result<()>;
