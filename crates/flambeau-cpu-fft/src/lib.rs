@@ -2,19 +2,20 @@
 //!
 //! [`transform`] runs many lines of a length with small factors side by side, one per place of a vector: nothing is shuffled
 //! within a transform, and any layout is read and written as it is. Lines whose elements follow each other go one by one, with
-//! vectors along them, where their length allows it; other lines one by one through a [`Single`] that the caller brings.
+//! vectors along them, where their length allows it; single lines of other lengths as matrices, whose rows and columns go side by
+//! side; lengths with a large prime factor as convolutions of a length without.
 
 mod along;
 mod batch;
 mod butterfly;
 mod folded;
 mod lines;
+mod lone;
 mod long;
 mod single;
 
 pub use batch::Batch;
 pub use lines::Lines;
-pub use single::Single;
 
 use flambeau_cpu::engine::isa::level;
 use flambeau_cpu::engine::room::collected;
@@ -22,7 +23,7 @@ use flambeau_cpu::engine::simd::{self, Vectored};
 use flambeau_cpu::{Element, engine};
 use lines::Raw;
 use num_complex::Complex;
-use std::sync::Arc;
+use std::sync::OnceLock;
 
 /// What a transform reads and writes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -122,8 +123,10 @@ pub struct Plan<T> {
     along: Option<along::Along<T>>,
     /// Side by side, if the length's factors are small.
     batch: Option<Batch<T>>,
-    /// As a matrix, if it is long.
-    long: Option<long::Long<T>>,
+    /// As a matrix, once it was asked for.
+    long: OnceLock<Option<long::Long<T>>>,
+    /// By itself, once it was asked for.
+    lone: OnceLock<lone::Lone<T>>,
 }
 impl<T: Point> Plan<T> {
     /// Of `n` points.
@@ -136,18 +139,25 @@ impl<T: Point> Plan<T> {
         let turns = if length == n { Vec::new() } else { collected((0..=length / 2).map(turn)) };
         // what does not fit the cache is never run side by side
         // without vectors lines go one by one
-        if !simd::are_there(level()) {
-            return Plan { n, shape, turns, along: None, batch: None, long: None };
-        }
+        let there = simd::are_there(level());
         let fits = n * T::lanes(level()) * 2 * size_of::<T>() <= MOST_BYTES;
-        let batch = if fits { Batch::new(length) } else { None };
-        Plan { n, shape, turns, along: along::Along::new(n, shape), batch, long: long::Long::new(length) }
+        let batch = if there && fits { Batch::new(length) } else { None };
+        let along = if there { along::Along::new(n, shape) } else { None };
+        let long = if there { OnceLock::new() } else { OnceLock::from(None) };
+        Plan { n, shape, turns, along, batch, long, lone: OnceLock::new() }
     }
-    /// Bytes, for whoever keeps plans.
+    fn length(&self) -> usize {
+        self.shape.length(self.n)
+    }
+    fn long(&self) -> Option<&long::Long<T>> {
+        self.long.get_or_init(|| long::Long::new(self.length())).as_ref()
+    }
+    /// Bytes, for whoever keeps plans; at most these where a part is made on demand.
     pub fn bytes(&self) -> usize {
-        let long = self.long.as_ref().map_or(0, |l| l.bytes());
+        // a long line has its turns and those of its sides, a lone one its passes or three times its length
+        let made = if self.batch.is_some() || self.along.is_some() { 4 } else { 12 };
         let along = self.along.as_ref().map_or(0, |a| a.bytes());
-        (self.turns.len() + 2 * self.n) * size_of::<Complex<T>>() + long + along
+        (self.turns.len() + made * self.n).saturating_mul(size_of::<Complex<T>>()) + along
     }
     /// Whether a line may have vectors along it.
     pub fn goes_along(&self) -> bool {
@@ -161,9 +171,9 @@ impl<T: Point> Plan<T> {
     pub fn without_batch(self) -> Self {
         Plan { batch: None, ..self }
     }
-    /// Whether `count` lines run side by side, so that no [`Single`] is needed.
-    pub fn side_by_side(&self, count: usize) -> bool {
-        self.batch.is_some() && 2 * count >= T::lanes(level())
+    /// The plan without lines as matrices.
+    pub fn without_long(self) -> Self {
+        Plan { long: OnceLock::from(None), ..self }
     }
 }
 
@@ -189,8 +199,7 @@ pub enum Output<'a, T> {
 }
 
 /// Transforms lines, each from `from` of the input to `to` of the output, and multiplies by `scale`. `forward` has the sign of
-/// `root`; it counts for complex lines alone. `single` is asked for where lines go one by one; it transforms
-/// [`Shape::length`] points, backwards for [`Shape::Real`] or not `forward`.
+/// `root`; it counts for complex lines alone.
 ///
 /// # Panics
 /// When lines reach beyond the slices, or input and output are not of the plan's shape.
@@ -200,7 +209,6 @@ pub fn transform<T: Point>(
     scale: f64,
     (x, from): (Input<T>, &Lines),
     (out, to): (Output<T>, &Lines),
-    single: impl FnOnce() -> Arc<dyn Single<T>>,
 ) {
     let count = to.count();
     if count == 0 || plan.n == 0 {
@@ -210,9 +218,17 @@ pub fn transform<T: Point>(
     if let Some(along) = plan.along.as_ref().filter(|_| along::suits(plan.shape, &raw)) {
         return along::run(plan, along, &raw);
     }
-    match &plan.long {
-        _ if plan.side_by_side(count) => batch::run(plan, &raw, batch::Way::Lines),
-        Some(long) => single::run(plan, &long::Directed { long, forward: raw.forward }, &raw),
-        None => single::run(plan, &*single(), &raw),
+    // half a vector of lines is worth a whole one
+    if plan.batch.is_some() && 2 * count >= T::lanes(level()) {
+        return batch::run(plan, &raw, batch::Way::Lines);
     }
+    if let Some(long) = plan.long() {
+        return single::run(plan, &long::Directed { long, forward: raw.forward }, &raw);
+    }
+    // a short line leaves most of its vectors empty, and is still done sooner than point by point
+    if plan.batch.is_some() {
+        return batch::run(plan, &raw, batch::Way::Lines);
+    }
+    let lone = plan.lone.get_or_init(|| lone::Lone::new(plan.length()));
+    single::run(plan, &lone::Directed { lone, forward: raw.forward }, &raw);
 }

@@ -11,8 +11,10 @@ use crate::engine::isa::level;
 use crate::engine::room::room;
 use num_complex::Complex;
 
-/// Lengths below this go better in one piece.
+/// Lengths below this go better in one piece, if vectors go along them.
 pub(super) const LEAST: usize = 1 << 15;
+/// Others go as matrices from here on.
+const LEAST_OF_ALL: usize = 256;
 /// Rows that share the coarse part of a turn.
 pub(super) const FINE: usize = 32;
 
@@ -55,12 +57,14 @@ pub struct Long<T> {
 impl<T: Point> Long<T> {
     /// Of `n` points, if it is long and a product of two lengths that run side by side.
     pub(super) fn new(n: usize) -> Option<Self> {
-        if n < LEAST {
+        let lanes = T::lanes(level());
+        if n < LEAST_OF_ALL {
             return None;
         }
-        let lanes = T::lanes(level());
+        // sides of few vectors cost as much as whole ones
+        let least = if n < LEAST { lanes } else { 4 * lanes };
         let fits = |m: usize| {
-            m >= 4 * lanes
+            m >= least
                 && m * lanes * 2 * size_of::<T>() <= super::MOST_BYTES
                 && super::butterfly::has_passes(m)
         };
@@ -75,9 +79,6 @@ impl<T: Point> Long<T> {
             across: plan(columns),
             turns: Turns::new(n, rows, columns),
         })
-    }
-    pub(super) fn bytes(&self) -> usize {
-        self.turns.table.len() * size_of::<T>() + self.down.bytes() + self.across.bytes()
     }
     /// Numbers of the matrix between.
     fn between(&self) -> usize {

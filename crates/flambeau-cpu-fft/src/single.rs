@@ -8,7 +8,7 @@ use crate::engine::scratch::with_scratch;
 use num_complex::Complex;
 
 /// A transform of one line in place, not divided by anything.
-pub trait Single<T: Copy>: Send + Sync {
+pub(super) trait Single<T: Copy>: Send + Sync {
     /// Elements of work memory that [`Single::run`] needs.
     fn scratch(&self) -> usize;
     /// Transforms `line`.
@@ -59,7 +59,7 @@ fn plus<T: Point>(a: Complex<T>, b: Complex<T>) -> Complex<T> {
 fn less<T: Point>(a: Complex<T>, b: Complex<T>) -> Complex<T> {
     Complex::new(a.re - b.re, a.im - b.im)
 }
-fn times<T: Point>(a: Complex<T>, b: Complex<T>) -> Complex<T> {
+pub(super) fn times<T: Point>(a: Complex<T>, b: Complex<T>) -> Complex<T> {
     Complex::new(a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re)
 }
 fn scaled<T: Point>(a: Complex<T>, s: T) -> Complex<T> {

@@ -7,8 +7,8 @@
 //! | [`generated::ops`] | every operator as a fallible function, nothing defaulted |
 //! | [`TensorFftExt`] | methods of `Tensor` |
 //!
-//! Lengths with small factors run many lines side by side in `flambeau_cpu`; what is left goes through `rustfft`. What a length
-//! needs is kept for the next call.
+//! Lengths with small factors run many lines side by side in `flambeau_cpu`; lengths with large prime
+//! factors are convolutions of such a length. What a length needs is kept for the next call.
 
 #![forbid(unsafe_code)]
 

@@ -2,23 +2,7 @@
 
 use flambeau_cpu_fft::*;
 use num_complex::Complex;
-use std::sync::Arc;
 
-/// The definition, for lines of any length.
-struct Slow {
-    backward: bool,
-}
-impl<T: Point + Into<f64>> Single<T> for Slow {
-    fn scratch(&self) -> usize {
-        0
-    }
-    fn run(&self, line: &mut [Complex<T>], _: &mut [Complex<T>]) {
-        let x: Vec<Complex<f64>> = line.iter().map(|v| Complex::new(v.re.into(), v.im.into())).collect();
-        for (k, v) in dft(&x, self.backward).into_iter().enumerate() {
-            line[k] = Complex::new(T::of(v.re), T::of(v.im));
-        }
-    }
-}
 fn dft(x: &[Complex<f64>], backward: bool) -> Vec<Complex<f64>> {
     let n = x.len();
     let w = |k: usize| if backward { root(k % n, n).conj() } else { root(k % n, n) };
@@ -44,11 +28,10 @@ fn size(l: &Lines, n: usize) -> usize {
 }
 
 fn check(n: usize, count: usize, by_one: bool) {
-    let single = |backward| move || -> Arc<dyn Single<f64>> { Arc::new(Slow { backward }) };
     for shape in [Shape::Complex, Shape::Half, Shape::Whole, Shape::Real] {
         let mut plan = Plan::<f64>::new(n, shape);
         if by_one {
-            plan = plan.without_batch().without_along();
+            plan = plan.without_batch().without_along().without_long();
         }
         let (r, w) = (shape.reads(n), shape.writes(n));
         for (from, to) in layouts(count, r)
@@ -87,7 +70,7 @@ fn check(n: usize, count: usize, by_one: bool) {
                     Shape::Real => Output::Real(&mut reals),
                     _ => Output::Complex(&mut out),
                 };
-                transform(&plan, forward, 0.25, (input_of, &from), (output, &to), single(backward));
+                transform(&plan, forward, 0.25, (input_of, &from), (output, &to));
                 let mut touched = vec![false; room];
                 for i in 0..count {
                     let want = dft(&line(i), backward);
@@ -129,8 +112,44 @@ fn side_by_side_is_the_definition() {
 }
 #[test]
 fn one_by_one_is_the_definition() {
-    for n in [1, 2, 3, 4, 6, 9, 17, 34] {
+    for n in [1, 2, 3, 4, 6, 9, 17, 34, 120, 143] {
         check(n, 3, true);
+    }
+}
+/// Bluestein's convolutions, by themselves and of lines packed by two; 257 and 509 need other lengths than powers of two.
+#[test]
+fn large_factors_are_the_definition() {
+    for n in [17, 19, 38, 101, 257, 509, 2 * 157, 17 * 23] {
+        check(n, 2, false);
+    }
+}
+/// Single lines whose length is no whole number of squares of vectors: 16 x 20, 15 x 20 and 13 x 26.
+#[test]
+fn uneven_lengths_are_the_definition() {
+    for n in [320, 300, 2 * 13 * 13] {
+        check(n, 1, false);
+    }
+}
+/// Single precision beside double, relative to the size of the whole result: as exact as a length without large factors.
+#[test]
+fn large_factors_in_single_precision() {
+    let l = Lines { outer: 1, outer_step: 0, inner: 1, inner_step: 0, stride: 1 };
+    let error = |n: usize| {
+        let x = values(2 * n);
+        let narrow: Vec<Complex<f32>> = x.chunks(2).map(|c| Complex::new(c[0] as f32, c[1] as f32)).collect();
+        let wide: Vec<Complex<f64>> = narrow.iter().map(|v| Complex::new(v.re.into(), v.im.into())).collect();
+        let (mut a, mut b) = (narrow.clone(), wide.clone());
+        let plan = (Plan::<f32>::new(n, Shape::Complex), Plan::<f64>::new(n, Shape::Complex));
+        transform(&plan.0, true, 1.0, (Input::Complex(&narrow, false), &l), (Output::Complex(&mut a), &l));
+        transform(&plan.1, true, 1.0, (Input::Complex(&wide, false), &l), (Output::Complex(&mut b), &l));
+        let far = |(a, b): (&Complex<f32>, &Complex<f64>)| {
+            (Complex::new(f64::from(a.re), f64::from(a.im)) - b).norm_sqr()
+        };
+        let sum: f64 = a.iter().zip(&b).map(far).sum();
+        (sum / b.iter().map(|v| v.norm_sqr()).sum::<f64>()).sqrt()
+    };
+    for n in [1009, 10_007, 65_537] {
+        assert!(error(n) < 6e-7, "{n}: {}", error(n));
     }
 }
 #[test]
@@ -167,8 +186,7 @@ fn along_the_line_is_side_by_side() {
                         Shape::Real => Output::Real(&mut reals),
                         _ => Output::Complex(&mut out),
                     };
-                    let none = || -> Arc<dyn Single<T>> { panic!("by itself") };
-                    transform(&plan, forward, 0.125, (input, &from), (output, &to), none);
+                    transform(&plan, forward, 0.125, (input, &from), (output, &to));
                     let parts = out.iter().flat_map(|c| [c.re, c.im]).chain(reals);
                     parts.map(Into::<f64>::into).collect::<Vec<f64>>()
                 };
@@ -192,28 +210,26 @@ fn along_the_line_in_its_place() {
     let l = layouts(2, n)[0];
     let x = pairs(&values(4 * n));
     let (mut there, mut apart) = (x.clone(), vec![Complex::new(0.0, 0.0); 2 * n]);
-    let none = || -> Arc<dyn Single<f64>> { panic!("by itself") };
-    transform(&plan, false, 1.0, (Input::Complex(&x, false), &l), (Output::Complex(&mut apart), &l), none);
-    transform(&plan, false, 1.0, (Input::Itself, &l), (Output::Complex(&mut there), &l), none);
+    transform(&plan, false, 1.0, (Input::Complex(&x, false), &l), (Output::Complex(&mut apart), &l));
+    transform(&plan, false, 1.0, (Input::Itself, &l), (Output::Complex(&mut there), &l));
     assert_eq!(there, apart);
 }
 #[test]
 fn long_lines_are_matrices() {
     let l = Lines { outer: 1, outer_step: 0, inner: 1, inner_step: 0, stride: 1 };
-    let none = || -> Arc<dyn Single<f64>> { panic!("a long line goes by itself") };
     // sides of 128 and 256; of 200 and 225, no whole vectors; of 256 twice
     for (n, forward) in [1 << 15, 45_000, 1 << 16].into_iter().flat_map(|n| [(n, true), (n, false)]) {
         let x: Vec<Complex<f64>> = pairs(&values(2 * n));
         let plan = Plan::<f64>::new(n, Shape::Complex);
         let mut y = vec![Complex::new(0.0, 0.0); n];
-        transform(&plan, forward, 0.5, (Input::Complex(&x, false), &l), (Output::Complex(&mut y), &l), none);
+        transform(&plan, forward, 0.5, (Input::Complex(&x, false), &l), (Output::Complex(&mut y), &l));
         for k in [0, 1, 2, 63, 64, 255, 12345, n - 1] {
             let w = |j: usize| if forward { root(j * k % n, n) } else { root(j * k % n, n).conj() };
             let want: Complex<f64> = x.iter().enumerate().map(|(j, v)| v * w(j)).sum::<Complex<f64>>() * 0.5;
             assert!((y[k] - want).norm() < 1e-8, "{n} {k}: {} {want}", y[k]);
         }
         let mut there = x;
-        transform(&plan, forward, 0.5, (Input::Itself, &l), (Output::Complex(&mut there), &l), none);
+        transform(&plan, forward, 0.5, (Input::Itself, &l), (Output::Complex(&mut there), &l));
         assert_eq!(y, there);
     }
     let n = 1 << 15;
@@ -221,10 +237,10 @@ fn long_lines_are_matrices() {
     let real = values(2 * n);
     let (mut half, mut back) = (vec![Complex::new(0.0, 0.0); n + 1], vec![0.0; 2 * n]);
     let p = Plan::<f64>::new(2 * n, Shape::Half);
-    transform(&p, true, 1.0, (Input::Real(&real), &l), (Output::Complex(&mut half), &l), none);
+    transform(&p, true, 1.0, (Input::Real(&real), &l), (Output::Complex(&mut half), &l));
     let p = Plan::<f64>::new(2 * n, Shape::Real);
     let scale = 1.0 / (2 * n) as f64;
-    transform(&p, false, scale, (Input::Complex(&half, false), &l), (Output::Real(&mut back), &l), none);
+    transform(&p, false, scale, (Input::Complex(&half, false), &l), (Output::Real(&mut back), &l));
     assert!(real.iter().zip(&back).all(|(a, b)| (a - b).abs() < 1e-12));
 }
 #[test]
@@ -235,9 +251,7 @@ fn single_precision_too() {
     let x: Vec<Complex<f32>> =
         values(2 * n * count).chunks(2).map(|c| Complex::new(c[0] as f32, c[1] as f32)).collect();
     let mut out = vec![Complex::new(0.0, 0.0); n * count];
-    transform(&plan, true, 1.0, (Input::Complex(&x, true), &l), (Output::Complex(&mut out), &l), || {
-        Arc::new(Slow { backward: false })
-    });
+    transform(&plan, true, 1.0, (Input::Complex(&x, true), &l), (Output::Complex(&mut out), &l));
     for i in 0..count {
         let line: Vec<_> =
             x[i * n..][..n].iter().map(|v| Complex::new(f64::from(v.re), -f64::from(v.im))).collect();
@@ -265,9 +279,7 @@ fn lines_beyond_memory_are_refused() {
     let plan = Plan::<f64>::new(8, Shape::Complex);
     let (x, mut y) = (vec![Complex::new(0.0, 0.0); 64], vec![Complex::new(0.0, 0.0); 63]);
     let l = layouts(8, 8)[0];
-    transform(&plan, true, 1.0, (Input::Complex(&x, false), &l), (Output::Complex(&mut y), &l), || {
-        Arc::new(Slow { backward: false })
-    });
+    transform(&plan, true, 1.0, (Input::Complex(&x, false), &l), (Output::Complex(&mut y), &l));
 }
 /// Columns of a matrix that no cache holds, to either layout, in their place, and backwards.
 #[test]
@@ -280,10 +292,9 @@ fn columns_of_a_large_matrix() {
         let turned: Vec<_> = (0..n * columns).map(|i| x[i % n * columns + i / n]).collect();
         let [rows, beside, _] = layouts(columns, n);
         let plan = Plan::<T>::new(n, Shape::Complex);
-        let none = || -> Arc<dyn Single<T>> { panic!("by itself") };
         for forward in [true, false] {
             let run = |x: Input<T>, from: &Lines, to: &Lines, out: &mut [Complex<T>]| {
-                transform(&plan, forward, 0.5, (x, from), (Output::Complex(out), to), none);
+                transform(&plan, forward, 0.5, (x, from), (Output::Complex(out), to));
             };
             let mut want = vec![Complex::new(T::default(), T::default()); n * columns];
             let (mut got, mut there) = (want.clone(), x.clone());
@@ -319,7 +330,6 @@ fn streamed_results_are_the_same() {
         let x: Vec<Complex<T>> = values(2 * n * count).chunks(2).map(number).collect();
         let lines = layouts(count, n)[way];
         let plan = Plan::<T>::new(n, Shape::Complex);
-        let none = || -> Arc<dyn Single<T>> { panic!("by itself") };
         // a start of a cache line, and one between
         let mut memory = vec![Complex::new(T::default(), T::default()); n * count + 64];
         let at = memory.as_ptr().align_offset(64);
@@ -327,7 +337,7 @@ fn streamed_results_are_the_same() {
             let mut run = |at: usize| {
                 let out = &mut memory[at..][..n * count];
                 let input = (Input::Complex(&x, false), &lines);
-                transform(&plan, forward, scale, input, (Output::Complex(&mut *out), &lines), none);
+                transform(&plan, forward, scale, input, (Output::Complex(&mut *out), &lines));
                 out.to_vec()
             };
             assert!(run(at) == run(at + 1), "{n} {way} {forward}");

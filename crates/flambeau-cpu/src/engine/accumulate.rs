@@ -34,14 +34,33 @@ pub(crate) fn fold_two<I: Isa, const K: usize, T: Copy, A: Copy>(
     f: impl Fn([T; K]) -> [A; 2],
     join: impl Fn(A, A) -> A,
 ) -> [A; 2] {
-    let half = 2 * I::WIDTH / size_of::<A>();
-    if half >= 32 {
+    // constants, so that the compiler makes one of the three
+    if const { 2 * I::WIDTH / size_of::<A>() >= 32 } {
         fold_by::<32, K, T, A>(xs, zero, f, join)
-    } else if half >= 16 {
+    } else if const { 2 * I::WIDTH / size_of::<A>() >= 16 } {
         fold_by::<16, K, T, A>(xs, zero, f, join)
     } else {
         fold_by::<8, K, T, A>(xs, zero, f, join)
     }
+}
+/// `f` of each of the slices. `from.map(f)` would be the same, but the compiler makes some ten functions for each such call in
+/// each instance of what calls it, which was half of all the work of building this crate.
+#[inline(always)]
+fn each<const K: usize, S, R: Copy>(from: &[S; K], f: impl Fn(&S) -> R) -> [R; K] {
+    let mut out = [f(&from[0]); K];
+    for k in 1..K {
+        out[k] = f(&from[k]);
+    }
+    out
+}
+/// The length of the shortest.
+#[inline(always)]
+fn shortest<const K: usize, T>(xs: &[&[T]; K]) -> usize {
+    let mut n = xs[0].len();
+    for k in 1..K {
+        n = n.min(xs[k].len());
+    }
+    n
 }
 /// Lanes for what is left of a run: as many as the fewest that [`fold_by`] has.
 const REST: usize = 8;
@@ -54,37 +73,39 @@ fn fold_by<const H: usize, const K: usize, T: Copy, A: Copy>(
     f: impl Fn([T; K]) -> [A; 2],
     join: impl Fn(A, A) -> A,
 ) -> [A; 2] {
-    let blocks = xs.map(|x| x.as_chunks::<H>().0.as_chunks::<2>().0);
-    let n = blocks.iter().map(|b| b.len()).min().unwrap_or(0);
-    let whole = blocks.map(|b| &b[..n]);
+    let mut blocks = each(&xs, |x| x.as_chunks::<H>().0.as_chunks::<2>().0);
+    let n = shortest(&blocks);
+    for k in 0..K {
+        blocks[k] = &blocks[k][..n];
+    }
     let (mut a_low, mut a_high, mut b_low, mut b_high) = ([zero; H], [zero; H], [zero; H], [zero; H]);
     for i in 0..n {
-        let c = whole.map(|b| &b[i]);
+        let c = each(&blocks, |b| &b[i]);
         for j in 0..H {
-            let [a, b] = f(c.map(|c| c[0][j]));
+            let [a, b] = f(each(&c, |c| c[0][j]));
             (a_low[j], b_low[j]) = (join(a_low[j], a), join(b_low[j], b));
         }
         for j in 0..H {
-            let [a, b] = f(c.map(|c| c[1][j]));
+            let [a, b] = f(each(&c, |c| c[1][j]));
             (a_high[j], b_high[j]) = (join(a_high[j], a), join(b_high[j], b));
         }
     }
     // what is left, by the least vectors first: rows may be no longer than this
-    let rest = xs.map(|x| &x[n * 2 * H..]);
-    let eights = rest.map(|r| r.as_chunks::<REST>().0);
-    let n = eights.iter().map(|e| e.len()).min().unwrap_or(0);
+    let rest = each(&xs, |x| &x[n * 2 * H..]);
+    let eights = each(&rest, |r| r.as_chunks::<REST>().0);
+    let n = shortest(&eights);
     for i in 0..n {
-        let c = eights.map(|e| &e[i]);
+        let c = each(&eights, |e| &e[i]);
         for j in 0..REST {
-            let [a, b] = f(c.map(|c| c[j]));
+            let [a, b] = f(each(&c, |c| c[j]));
             (a_low[j], b_low[j]) = (join(a_low[j], a), join(b_low[j], b));
         }
     }
     // Apart from the lanes: an index that is not constant would force them out of the registers.
     let mut tail = [zero; 2];
-    let rest = rest.map(|r| &r[n * REST..]);
-    for j in 0..rest.iter().map(|r| r.len()).min().unwrap_or(0) {
-        let [a, b] = f(rest.map(|r| r[j]));
+    let rest = each(&rest, |r| &r[n * REST..]);
+    for j in 0..shortest(&rest) {
+        let [a, b] = f(each(&rest, |r| r[j]));
         tail = [join(tail[0], a), join(tail[1], b)];
     }
     let halves = |low: [A; H], high: [A; H]| {

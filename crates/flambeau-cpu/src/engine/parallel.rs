@@ -267,7 +267,14 @@ pub fn with_threads_for<R>(work: usize, grain: usize, f: impl FnOnce() -> R) -> 
 }
 
 /// Splits `0..n` into ranges of at least `grain` elements and calls `body` on each, in parallel.
+#[inline]
 pub fn parallel_for(n: usize, grain: usize, body: impl Fn(Range<usize>) + Sync) {
+    ranges(n, grain, &body);
+}
+/// The same for a body that is called by its address: inlined into the call that does all alone and into the one that does a part, each
+/// kernel would be compiled twice.
+#[inline(never)]
+fn ranges(n: usize, grain: usize, body: &(dyn Fn(Range<usize>) + Sync)) {
     let grain = grain.max(1);
     let threads = num_threads();
     // a grain of one may be any amount of work

@@ -31,10 +31,19 @@ fn take(pool: &mut Vec<Vec<Line>>, lines: usize) -> Option<Vec<Line>> {
 /// Calls `body` with `len` elements of scratch memory, aligned to 64 bytes, whose values are arbitrary. Calls may nest.
 pub fn with_scratch<T: Element, R>(len: usize, body: impl FnOnce(&mut [T]) -> R) -> R {
     let lines = len.saturating_mul(size_of::<T>()).div_ceil(64);
+    let mut buf = buffer(lines);
+    let r = body(&mut bytemuck::cast_slice_mut(&mut buf[..lines])[..len]);
+    keep(buf);
+    r
+}
+/// A buffer of at least `lines`.
+fn buffer(lines: usize) -> Vec<Line> {
     // at a thread's end there is no pool any more, and the buffer goes back to the allocator
     let kept = POOL.try_with(|p| take(&mut p.borrow_mut(), lines)).ok().flatten();
-    let mut buf = kept.unwrap_or_else(|| zeroed(lines));
-    let r = body(&mut bytemuck::cast_slice_mut(&mut buf[..lines])[..len]);
+    kept.unwrap_or_else(|| zeroed(lines))
+}
+/// Keeps it for the next call, where there is room.
+fn keep(buf: Vec<Line>) {
     if buf.len() * 64 <= KEEP_BYTES {
         let _ = POOL.try_with(|p| {
             let mut p = p.borrow_mut();
@@ -43,7 +52,6 @@ pub fn with_scratch<T: Element, R>(len: usize, body: impl FnOnce(&mut [T]) -> R)
             }
         });
     }
-    r
 }
 
 #[cfg(test)]

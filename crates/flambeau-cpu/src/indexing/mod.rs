@@ -199,19 +199,25 @@ impl Along<'_> {
                 }
             })
         };
+        self.parts(idx.len(), &part);
+        Ok(())
+    }
+    /// Calls `part` on ranges of the `n` positions, in parallel where different threads would have different places.
+    #[inline(never)]
+    fn parts(&self, n: usize, part: &(dyn Fn(std::ops::Range<usize>) + Sync)) {
+        let nd = self.shape.len();
         let last = self.shape[nd - 1];
-        if nd == 1 || idx.len() < GRAIN / 2 || !self.apart() {
-            part(0..idx.len());
+        if nd == 1 || n < GRAIN / 2 || !self.apart() {
+            part(0..n);
         } else if self.dim > 0 {
-            let rest = idx.len() / self.shape[0];
+            let rest = n / self.shape[0];
             parallel_for(self.shape[0], (GRAIN / 4).div_ceil(rest), |r| part(r.start * rest..r.end * rest));
         } else {
-            let rows = idx.len() / last;
+            let rows = n / last;
             parallel_for(last, (GRAIN / 4).div_ceil(rows).max(64), |r| {
                 (0..rows).for_each(|row| part(row * last + r.start..row * last + r.end))
             });
         }
-        Ok(())
     }
     /// Different coordinates are different places.
     fn apart(&self) -> bool {

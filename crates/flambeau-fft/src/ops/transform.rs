@@ -134,7 +134,7 @@ enum From<'a> {
 /// Transforms dimension `d`.
 fn pass<T: Real>(from: From, out: &Tensor, d: usize, shape: Shape, forward: bool, scale: f64) -> Result<()> {
     let sizes = out.sizes();
-    let known = match (&from, shape) {
+    let plan = match (&from, shape) {
         (From::Tensor(x), Shape::Half) => plans::plan::<T>(x.sizes()[d] as usize, shape),
         _ => plans::plan::<T>(sizes[d] as usize, shape),
     };
@@ -148,14 +148,13 @@ fn pass<T: Real>(from: From, out: &Tensor, d: usize, shape: Shape, forward: bool
         From::Itself => &[],
     };
     let access = Access::new(ins, &[out])?;
-    let single = || known.single(forward);
-    let plan = &known.plan;
+    let plan = &plan;
     if shape == Shape::Real {
         let (x, y) = (T::complex(&access, 0)?, access.slice_mut::<T>(0)?);
         let conj = matches!(&from, From::Tensor(x) if x.is_conj());
         for (i, o) in offsets {
             let x = Input::Complex(&x[i..], conj);
-            transform(plan, forward, scale, (x, &a), (Output::Real(&mut y[o..]), &b), single);
+            transform(plan, forward, scale, (x, &a), (Output::Real(&mut y[o..]), &b));
         }
         return Ok(());
     }
@@ -166,7 +165,7 @@ fn pass<T: Real>(from: From, out: &Tensor, d: usize, shape: Shape, forward: bool
             From::Tensor(_) if shape != Shape::Complex => Input::Real(&access.slice::<T>(0)?[i..]),
             From::Tensor(t) => Input::Complex(&T::complex(&access, 0)?[i..], t.is_conj()),
         };
-        transform(plan, forward, scale, (x, &a), (Output::Complex(&mut y[o..]), &b), single);
+        transform(plan, forward, scale, (x, &a), (Output::Complex(&mut y[o..]), &b));
     }
     Ok(())
 }

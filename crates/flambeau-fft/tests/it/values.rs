@@ -3,7 +3,7 @@
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{DType, Device, ErrorKind, Scalar, Tensor, ops as core};
 use flambeau_fft::ops;
-use rustfft::num_complex::Complex;
+use num_complex::Complex;
 
 fn complex(sizes: &[i64]) -> Tensor {
     let n: i64 = sizes.iter().product();
