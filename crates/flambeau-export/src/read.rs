@@ -95,7 +95,7 @@ const EXAMPLE: &str = "data/sample_inputs/model.pt";
 fn bad(file: &str, e: &dyn std::fmt::Display) -> Error {
     Error::serialization(format!("{file}: {e}"))
 }
-fn archive<R: Read + Seek>(reader: R, name: &str) -> Result<ZipFile<BufReader<R>>> {
+fn archive<'a>(reader: impl Read + Seek + 'a, name: &str) -> Result<ZipFile<'a>> {
     ZipFile::open_any(BufReader::new(reader)).map_err(|e| bad(name, &e))
 }
 fn parsed(text: &[u8], file: &str) -> Result<ExportedProgram> {

@@ -248,7 +248,7 @@ pub fn read_npz<R: Read + Seek, S: TensorSink>(
 ) -> Result<Vec<(String, S::Tensor)>> {
     let length = file.seek(SeekFrom::End(0))?;
     file.seek(SeekFrom::Start(0))?;
-    let mut archive = crate::container::directory(file)?;
+    let mut archive = crate::container::directory(Box::new(file))?;
     let mut out = Vec::new();
     let (mut packed, mut unpacked) = (0u64, 0u64);
     for index in 0..archive.len() {

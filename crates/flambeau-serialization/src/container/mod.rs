@@ -9,11 +9,11 @@ mod zip_read;
 pub use legacy::{LegacyFile, write_legacy};
 pub use verify::verify;
 pub use write::{ArchiveWriter, atomic_write};
-pub use zip_read::ZipFile;
+pub use zip_read::{ReadSeek, ZipFile};
 pub(crate) use zip_read::directory;
 
 use crate::error::{Error, Result};
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{Read, SeekFrom};
 
 /// Alignment of records that `torch.save` writes by default.
 pub const STORAGE_ALIGNMENT: u16 = 64;
@@ -45,10 +45,10 @@ pub enum Kind {
 }
 
 /// Looks at the first bytes and returns to the start.
-pub fn detect(reader: &mut (impl Read + Seek)) -> Result<Kind> {
+pub fn detect(mut reader: &mut dyn ReadSeek) -> Result<Kind> {
     reader.seek(SeekFrom::Start(0))?;
     let mut head = Vec::new();
-    reader.by_ref().take(512).read_to_end(&mut head)?;
+    Read::by_ref(&mut reader).take(512).read_to_end(&mut head)?;
     reader.seek(SeekFrom::Start(0))?;
     if head.starts_with(b"PK\x03\x04") {
         Ok(Kind::Zip)

@@ -1,7 +1,8 @@
 //! The checksums of a whole archive.
 
+use super::zip_read::ReadSeek;
 use crate::error::{Error, Result};
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{Read, SeekFrom};
 
 /// Bytes that are read at a time.
 const STRETCH: usize = 1 << 17;
@@ -12,9 +13,9 @@ const HEADER: usize = 30;
 ///
 /// # Errors
 /// [`Error::Malformed`] for the first record that does not fit, and for records that were written without a checksum.
-pub fn verify<R: Read + Seek>(reader: &mut R) -> Result<()> {
+pub fn verify(mut reader: &mut dyn ReadSeek) -> Result<()> {
     reader.seek(SeekFrom::Start(0))?;
-    let mut archive = super::zip_read::directory(&mut *reader)?;
+    let mut archive = super::zip_read::directory(Box::new(&mut reader))?;
     let mut heads = Vec::with_capacity(archive.len());
     let mut stretch = vec![0; STRETCH];
     for i in 0..archive.len() {

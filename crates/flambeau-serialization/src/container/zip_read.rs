@@ -14,10 +14,11 @@ const STRETCH: usize = 1 << 17;
 ///
 /// PyTorch writes records of 76 bytes between the directory and the end of the file. Readers that look for the directory directly
 /// before its end take the second entry for the first, where the first is as long as those records.
-pub(crate) fn directory<R: Read + Seek>(mut reader: R) -> Result<zip::ZipArchive<R>> {
+pub(crate) fn directory(mut reader: Stream<'_>) -> Result<zip::ZipArchive<Stream<'_>>> {
     let at_start = Config { archive_offset: ArchiveOffset::Known(0) };
     reader.seek(SeekFrom::Start(0))?;
-    if zip::ZipArchive::with_config(at_start, &mut reader).is_ok() {
+    let borrowed: Stream<'_> = Box::new(&mut reader);
+    if zip::ZipArchive::with_config(at_start, borrowed).is_ok() {
         return Ok(zip::ZipArchive::with_config(at_start, reader)?);
     }
     // behind other bytes
@@ -25,21 +26,30 @@ pub(crate) fn directory<R: Read + Seek>(mut reader: R) -> Result<zip::ZipArchive
     Ok(zip::ZipArchive::new(reader)?)
 }
 
+/// What can be read from any place.
+pub trait ReadSeek: Read + Seek {}
+impl<R: Read + Seek> ReadSeek for R {}
+/// Any reader: what reads archives is compiled once, not again for each kind of file and in each crate that has one.
+pub(crate) type Stream<'a> = Box<dyn ReadSeek + 'a>;
+
 /// A zip archive with the layout of `torch.save`: one folder with `data.pkl` and `data/<key>`.
-pub struct ZipFile<R: Read + Seek> {
-    archive: zip::ZipArchive<R>,
+pub struct ZipFile<'a> {
+    archive: zip::ZipArchive<Stream<'a>>,
     prefix: String,
     length: u64,
     order: Option<ByteOrder>,
 }
 
-impl<R: Read + Seek> ZipFile<R> {
+impl<'a> ZipFile<'a> {
     /// Reads the directory of a checkpoint.
     ///
     /// # Errors
     /// [`Error::Unsupported`] for a TorchScript archive or another kind of zip file.
-    pub fn open(reader: R) -> Result<Self> {
-        let file = Self::open_any(reader)?;
+    pub fn open(reader: impl Read + Seek + 'a) -> Result<Self> {
+        Self::checkpoint(Box::new(reader))
+    }
+    fn checkpoint(reader: Stream<'a>) -> Result<Self> {
+        let file = Self::any(reader)?;
         if file.is_torchscript() {
             return Err(Error::Unsupported(
                 "this is a TorchScript archive (torch.jit.save), not a torch.save checkpoint".into(),
@@ -57,7 +67,10 @@ impl<R: Read + Seek> ZipFile<R> {
     ///
     /// # Errors
     /// [`Error::Malformed`] for other files.
-    pub fn open_any(mut reader: R) -> Result<Self> {
+    pub fn open_any(reader: impl Read + Seek + 'a) -> Result<Self> {
+        Self::any(Box::new(reader))
+    }
+    fn any(mut reader: Stream<'a>) -> Result<Self> {
         let length = reader.seek(SeekFrom::End(0))?;
         reader.seek(SeekFrom::Start(0))?;
         let archive = directory(reader)?;
@@ -128,7 +141,7 @@ impl<R: Read + Seek> ZipFile<R> {
         }
         Ok((size, packed))
     }
-    fn entry(&mut self, name: &str) -> Result<zip::read::ZipFile<'_, R>> {
+    fn entry(&mut self, name: &str) -> Result<zip::read::ZipFile<'_, Stream<'a>>> {
         self.sizes(name)?;
         let index = self.known(name)?;
         // `torch.save` leaves the checksum out when told to (set_crc32_options), and reads such records.

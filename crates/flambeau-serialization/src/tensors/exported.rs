@@ -13,7 +13,7 @@ use flambeau_core::{DType, Error, Result, Tensor};
 use serde_json::Value;
 use std::cmp::Reverse;
 use std::collections::{HashMap, hash_map};
-use std::io::{BufReader, Cursor, Read, Seek};
+use std::io::{BufReader, Cursor};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -50,16 +50,16 @@ pub fn load_exported_mapped(file: &MappedFile, options: LoadOptions<'_>) -> Resu
     weights(&mut ZipFile::open_any(reader).map_err(outward)?, &options, &Bytes::Mapped(file))
 }
 /// Where the bytes of weights come from.
-enum Bytes<'a, R: Read + Seek> {
+enum Bytes<'a> {
     /// They are read, by several threads, of which each opens the file once more.
-    Copied(&'a (dyn Fn() -> Result<ZipFile<R>> + Sync)),
+    Copied(&'a (dyn Fn() -> Result<ZipFile<'static>> + Sync)),
     /// They are in memory already.
     Mapped(&'a MappedFile),
 }
-fn weights<R: Read + Seek>(
-    file: &mut ZipFile<R>,
+fn weights(
+    file: &mut ZipFile<'_>,
     options: &LoadOptions<'_>,
-    bytes: &Bytes<'_, R>,
+    bytes: &Bytes<'_>,
 ) -> Result<ExportedWeights> {
     if file.has("serialized_state_dict.pt") {
         // PyTorch before 2.8: checkpoints inside the archive
@@ -69,7 +69,7 @@ fn weights<R: Read + Seek>(
         });
     }
     let names = file.names().map_err(outward)?;
-    let list = |file: &mut ZipFile<_>, folder: &str| -> Result<Vec<(String, Tensor)>> {
+    let list = |file: &mut ZipFile<'_>, folder: &str| -> Result<Vec<(String, Tensor)>> {
         let configs =
             names.iter().filter(|n| n.starts_with(&format!("data/{folder}/")) && n.ends_with("_config.json"));
         let mut out = Vec::new();
@@ -86,8 +86,8 @@ fn weights<R: Read + Seek>(
 }
 
 /// A checkpoint inside the archive.
-fn inner<R: Read + Seek>(
-    file: &mut ZipFile<R>,
+fn inner(
+    file: &mut ZipFile<'_>,
     record: &str,
     options: &LoadOptions<'_>,
 ) -> Result<Vec<(String, Tensor)>> {
@@ -95,7 +95,7 @@ fn inner<R: Read + Seek>(
         return Ok(Vec::new());
     }
     let bytes = file.read(record).map_err(outward)?;
-    let tree = read(Cursor::new(bytes), &mut Sink::new(&options.map_location), true)?;
+    let tree = read(&mut Cursor::new(bytes), &mut Sink::new(&options.map_location), true)?;
     Ok(tree.named().filter_map(|(n, v)| Some((n.to_owned(), v.as_tensor()?.clone()))).collect())
 }
 
@@ -104,12 +104,12 @@ enum Entry {
     Whole(Tensor),
     Part(usize, TensorRef),
 }
-fn folder_of<R: Read + Seek>(
-    file: &mut ZipFile<R>,
+fn folder_of(
+    file: &mut ZipFile<'_>,
     folder: &str,
     config: &str,
     options: &LoadOptions<'_>,
-    bytes: &Bytes<'_, R>,
+    bytes: &Bytes<'_>,
 ) -> Result<Vec<(String, Tensor)>> {
     let bad = |what: &str| Error::serialization(format!("{config}: {what}"));
     let text = file.read(config).map_err(outward)?;
@@ -132,7 +132,7 @@ fn folder_of<R: Read + Seek>(
         check_unpacked(unpacked, file.file_size()).map_err(outward)?;
         if entry.get("use_pickle").and_then(Value::as_bool) == Some(true) {
             let bytes = file.read(&record).map_err(outward)?;
-            let tree = read(Cursor::new(bytes), &mut Sink::new(&options.map_location), true)?;
+            let tree = read(&mut Cursor::new(bytes), &mut Sink::new(&options.map_location), true)?;
             if let Some(t) = tree.as_tensor() {
                 found.push((name, Entry::Whole(t.clone())));
             }
@@ -187,11 +187,11 @@ const MOST_THREADS: usize = 4;
 const APART: usize = 2 << 20;
 
 /// Reads storages; many bytes by several threads, each with the file opened once more.
-fn storages_of<R: Read + Seek>(
-    file: &mut ZipFile<R>,
+fn storages_of(
+    file: &mut ZipFile<'_>,
     all: &[StorageInfo],
     options: &LoadOptions<'_>,
-    bytes: &Bytes<'_, R>,
+    bytes: &Bytes<'_>,
 ) -> Result<Vec<Storage>> {
     let total: usize = all.iter().map(|s| s.nbytes).fold(0, usize::saturating_add);
     let mut threads = get_num_threads().min(MOST_THREADS).min(total / APART);
@@ -211,7 +211,7 @@ fn storages_of<R: Read + Seek>(
     // the largest first, so that the threads end together
     let mut order: Vec<usize> = (0..all.len()).collect();
     order.sort_by_key(|i| Reverse(all[*i].nbytes));
-    let some = |file: &mut ZipFile<R>| -> Result<Vec<(usize, Storage)>> {
+    let some = |file: &mut ZipFile<'_>| -> Result<Vec<(usize, Storage)>> {
         let mut sink = Sink::plain();
         let mut read = Vec::new();
         while let Some(i) = order.get(next.fetch_add(1, Ordering::Relaxed)) {
@@ -234,11 +234,11 @@ fn storages_of<R: Read + Seek>(
     Ok(read.into_iter().map(|r| r.1).collect())
 }
 /// Whether numbers lie in the file as on another kind of machine.
-fn swaps<R: Read + Seek>(file: &ZipFile<R>) -> bool {
+fn swaps(file: &ZipFile<'_>) -> bool {
     file.byte_order().is_some_and(|o| o != ByteOrder::NATIVE)
 }
-fn storage<R: Read + Seek>(
-    file: &mut ZipFile<R>,
+fn storage(
+    file: &mut ZipFile<'_>,
     sink: &mut Sink<'_>,
     info: &StorageInfo,
 ) -> Result<Storage> {

@@ -3,7 +3,7 @@
 use super::lazy::read_safetensors;
 use super::{Sink, open, outward};
 use crate::config;
-use crate::container::{self, Kind, ZipFile};
+use crate::container::{self, ReadSeek, Kind, ZipFile};
 use crate::error::Error as FileError;
 use crate::map_location::MapLocation;
 use crate::safe_globals::{self, SafeGlobal};
@@ -118,28 +118,28 @@ pub(super) fn read_path(path: &Path, options: &LoadOptions<'_>) -> Result<Tree<T
         let tensors = read_safetensors(path, options)?;
         return Ok(Tree::Dict(tensors.into_iter().map(|(n, t)| (Tree::Str(n), Tree::Tensor(t))).collect()));
     }
-    read_from(BufReader::new(open(path)?), options).map_err(|e| e.at_path(path))
+    read_from(&mut BufReader::new(open(path)?), options).map_err(|e| e.at_path(path))
 }
 
 /// [`load`] from a stream that can seek, as a `Cursor` over bytes.
 ///
 /// # Errors
 /// As for [`load`].
-pub fn load_from<R: Read + Seek>(reader: R, options: LoadOptions<'_>) -> Result<Tree<Tensor>> {
-    read_from(reader, &options)
+pub fn load_from<R: Read + Seek>(mut reader: R, options: LoadOptions<'_>) -> Result<Tree<Tensor>> {
+    read_from(&mut reader, &options)
 }
-fn read_from<R: Read + Seek>(mut reader: R, options: &LoadOptions<'_>) -> Result<Tree<Tensor>> {
-    check_sums(&mut reader, options)?;
+fn read_from(reader: &mut dyn ReadSeek, options: &LoadOptions<'_>) -> Result<Tree<Tensor>> {
+    check_sums(reader, options)?;
     let mut sink = Sink::new(&options.map_location);
     read(reader, &mut sink, options.strict()?)
 }
 
 /// Compares the checksums of an archive, if that is asked for.
-pub(super) fn check_sums<R: Read + Seek>(reader: &mut R, options: &LoadOptions<'_>) -> Result<()> {
+pub(super) fn check_sums(mut reader: &mut dyn ReadSeek, options: &LoadOptions<'_>) -> Result<()> {
     if !options.verify {
         return Ok(());
     }
-    if container::detect(reader).map_err(outward)? != Kind::Zip {
+    if container::detect(&mut reader).map_err(outward)? != Kind::Zip {
         return options.refuse_verify("checkpoints of the format before PyTorch 1.6");
     }
     container::verify(reader).map_err(outward)?;
@@ -176,7 +176,7 @@ pub fn load_mapped(file: &MappedFile, options: LoadOptions<'_>) -> Result<Tree<T
     }
     check_sums(&mut reader, &options)?;
     let mut sink = Sink { mapped: Some(file), ..Sink::new(&options.map_location) };
-    read(reader, &mut sink, options.strict()?)
+    read(&mut reader, &mut sink, options.strict()?)
 }
 
 pub(super) fn read_options(strict: bool, marked: &[SafeGlobal]) -> ReadOptions {
@@ -187,7 +187,7 @@ pub(super) fn read_options(strict: bool, marked: &[SafeGlobal]) -> ReadOptions {
     }
 }
 
-pub(super) fn read<R: Read + Seek>(mut reader: R, sink: &mut Sink<'_>, strict: bool) -> Result<Tree<Tensor>> {
+pub(super) fn read(mut reader: &mut dyn ReadSeek, sink: &mut Sink<'_>, strict: bool) -> Result<Tree<Tensor>> {
     let marked = safe_globals::marked();
     let options = read_options(strict, &marked);
     let refuse = |what: &str| {
@@ -207,7 +207,7 @@ pub(super) fn read<R: Read + Seek>(mut reader: R, sink: &mut Sink<'_>, strict: b
             }
             torch_format::load_part(&mut file, ArchivePart::CHECKPOINT, sink, &options)
         }
-        _ => torch_format::load_from(reader, sink, &options),
+        _ => torch_format::load_any(reader, sink, &options),
     };
     let tree = super::sparse::put_together(safe_globals::construct(tree.map_err(refusal)?, &marked)?)?;
     super::quantized::put_together(tree)

@@ -117,11 +117,16 @@ pub fn save_to<W: Write>(value: &(impl ToTree + ?Sized), out: W) -> Result<W> {
 /// As for [`save_with`].
 pub fn save_to_with<W: Write>(value: &(impl ToTree + ?Sized), mut out: W, options: SaveOptions) -> Result<W> {
     options.check()?;
-    let tree: Tree<Source> = sources(value)?;
+    write_to(sources(value)?, &mut out, &options)?;
+    Ok(out)
+}
+/// The same for any stream: compiled once.
+fn write_to(tree: Tree<Source>, mut out: &mut dyn Write, options: &SaveOptions) -> Result<()> {
     if options.zip {
-        return torch_format::stream_to(out, "archive", &tree, &options.write_options()).map_err(outward);
+        return torch_format::stream_to(out, "archive", &tree, &options.write_options())
+            .map_err(outward)
+            .map(drop);
     }
     torch_format::save_legacy_to(&mut out, &tree, options.pickle_protocol).map_err(outward)?;
-    out.flush()?;
-    Ok(out)
+    Ok(out.flush()?)
 }

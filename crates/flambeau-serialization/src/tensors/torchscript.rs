@@ -6,7 +6,7 @@ use crate::container::ZipFile;
 use crate::torch_format::{ArchivePart, Object, Tree, load_part};
 use flambeau_core::{Error, Result, Tensor};
 use std::collections::{HashMap, HashSet};
-use std::io::{BufReader, Read, Seek};
+use std::io::BufReader;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -89,13 +89,13 @@ fn is_module(o: &Object<Tensor>) -> bool {
 /// Names of a class's parameters and buffers.
 type Lists = (HashSet<String>, HashSet<String>);
 
-struct Walk<'a, R: Read + Seek> {
-    file: &'a mut ZipFile<R>,
+struct Walk<'a> {
+    file: &'a mut ZipFile<'static>,
     /// By the record of the code, and the class in it: each record is read once.
     lists: HashMap<String, HashMap<String, Arc<Lists>>>,
     out: ScriptArchive,
 }
-impl<R: Read + Seek> Walk<'_, R> {
+impl Walk<'_> {
     fn module(&mut self, path: &str, o: &Object<Tensor>) -> Result<()> {
         self.out.modules.push((path.to_owned(), format!("{}.{}", o.module, o.name)));
         let lists = self.lists(&o.module, &o.name)?;

@@ -3,7 +3,7 @@
 use super::{
     Form, ReadOptions, StorageInfo, TensorRef, Tree, WriteOptions, decode, encode, encode_as, swap_unit,
 };
-use crate::container::{self, ArchiveWriter, ByteOrder, Kind, LegacyFile, ZipFile};
+use crate::container::{self, ReadSeek, ArchiveWriter, ByteOrder, Kind, LegacyFile, ZipFile};
 use crate::error::{Error, Result};
 use crate::pickle;
 use crate::source::{TensorSink, TensorSource};
@@ -34,6 +34,13 @@ pub fn load_from<R: Read + Seek, S: TensorSink>(
     sink: &mut S,
     options: &ReadOptions,
 ) -> Result<Tree<S::Tensor>> {
+    load_any(&mut reader, sink, options)
+}
+pub(crate) fn load_any<S: TensorSink>(
+    mut reader: &mut dyn ReadSeek,
+    sink: &mut S,
+    options: &ReadOptions,
+) -> Result<Tree<S::Tensor>> {
     match container::detect(&mut reader)? {
         Kind::Tar => Err(Error::Missing("checkpoints in the tar format of PyTorch before 0.1.10".into())),
         Kind::Zip => load_part(&mut ZipFile::open(reader)?, ArchivePart::CHECKPOINT, sink, options),
@@ -60,8 +67,8 @@ impl ArchivePart<'_> {
 ///
 /// # Errors
 /// As for [`load_from`].
-pub fn load_part<R: Read + Seek, S: TensorSink>(
-    file: &mut ZipFile<R>,
+pub fn load_part<S: TensorSink>(
+    file: &mut ZipFile<'_>,
     part: ArchivePart<'_>,
     sink: &mut S,
     options: &ReadOptions,
@@ -97,8 +104,8 @@ pub fn load_part<R: Read + Seek, S: TensorSink>(
     tensors(tree, &storages, sink)
 }
 
-fn load_legacy<R: Read + Seek, S: TensorSink>(
-    reader: R,
+fn load_legacy<S: TensorSink>(
+    reader: &mut dyn ReadSeek,
     sink: &mut S,
     options: &ReadOptions,
 ) -> Result<Tree<S::Tensor>> {

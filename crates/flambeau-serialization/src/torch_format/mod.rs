@@ -9,6 +9,7 @@ mod tree;
 
 pub use decode::{decode, is_known_global};
 pub use encode::{Encoded, Form, encode, encode_as};
+pub(crate) use file::load_any;
 pub use file::{
     ArchivePart, load, load_from, load_part, save, save_legacy_to, save_to, save_to_with, stream_to,
 };
