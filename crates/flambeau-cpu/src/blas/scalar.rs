@@ -172,7 +172,7 @@ macro_rules! native {
 }
 native! {
     f32, tile_f32, product_f32;
-    f64, gemm_f64, gemv::try_matvec;
+    f64, tile_f64, gemv::try_matvec;
     Complex<f32>, gemm_complex, ;
     Complex<f64>, gemm_complex, ;
 }
@@ -238,6 +238,30 @@ unsafe fn tile_f32(
         if !(plain && super::transposed::try_product(m, n, k, a, b, add, c)) {
             gemm_f32(m, n, k, alpha, a, b, beta, c);
         }
+    }
+}
+
+/// An f64 tile: by the kernels of [`super::panels`] where they are faster.
+unsafe fn tile_f64(
+    m: usize,
+    n: usize,
+    k: usize,
+    alpha: f64,
+    a: RawMat<f64>,
+    b: RawMat<f64>,
+    beta: f64,
+    c: RawOut<f64>,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        #[cfg(target_arch = "x86_64")]
+        if alpha == 1.0
+            && (beta == 0.0 || beta == 1.0)
+            && super::panels::try_product(m, n, k, a, b, beta == 1.0, c)
+        {
+            return;
+        }
+        gemm_f64(m, n, k, alpha, a, b, beta, c);
     }
 }
 

@@ -125,45 +125,61 @@ fn floats_match_the_model() {
     }
 }
 
-/// Sizes that are packed by blocks and panels, whole ones and others, in each layout, beside float64.
+/// Sizes that are packed by blocks and panels, whole ones and others, in each layout, beside sums in float64.
 #[test]
-fn large_products_match_float64() {
+fn large_products_are_sums_of_products() {
     let mut rng = Lcg(11);
     for (m, n, k) in [(49, 1100, 517), (300, 97, 530), (128, 144, 256), (601, 50, 40)] {
-        let mut fill = |len: usize| -> Vec<f32> { (0..len).map(|_| rng.float() as f32).collect() };
+        let mut fill = |len: usize| -> Vec<f64> { (0..len).map(|_| rng.float() as f32 as f64).collect() };
         let (a, b, old) = (fill(m * k), fill(k * n), fill(m * n));
-        let wide = |x: &[f32]| -> Vec<f64> { x.iter().map(|v| *v as f64).collect() };
-        let (wide_a, wide_b) = (wide(&a), wide(&b));
-        // by rows or by columns
-        let steps = |m: usize, n: usize, turned: bool| if turned { (1, m) } else { (n, 1) };
+        // as matrices by rows
+        let mut product = vec![0.0; m * n];
+        for i in 0..m {
+            for p in 0..k {
+                let (x, row) = (a[i * k + p], &b[p * n..][..n]);
+                product[i * n..][..n].iter_mut().zip(row).for_each(|(sum, y)| *sum += x * y);
+            }
+        }
         for layout in 0..16 {
             let is = |bit: usize| layout >> bit & 1 != 0;
-            let (ra, rb, rc) = (steps(m, k, is(0)), steps(k, n, is(1)), steps(m, n, is(2)));
-            let beta = if is(3) { 1.0 } else { 0.0 };
-            let (mut got, mut want) = (old.clone(), wide(&old));
-            gemm(
-                m,
-                n,
-                k,
-                1.0,
-                Mat { data: &a[..], row: ra.0, col: ra.1 },
-                Mat { data: &b[..], row: rb.0, col: rb.1 },
-                beta,
-                MatMut { data: &mut got, row: rc.0, col: rc.1 },
-            );
-            gemm(
-                m,
-                n,
-                k,
-                1.0,
-                Mat { data: &wide_a[..], row: ra.0, col: ra.1 },
-                Mat { data: &wide_b[..], row: rb.0, col: rb.1 },
-                beta as f64,
-                MatMut { data: &mut want, row: rc.0, col: rc.1 },
-            );
-            let worst = got.iter().zip(&want).map(|(g, w)| (*g as f64 - w).abs()).fold(0.0, f64::max);
-            // a hundred times less than one term of the sum
-            assert!(worst < 5e-5, "{m}x{n}x{k}, layout {layout}: {worst}");
+            fn check<T: Model>(
+                [m, n, k]: [usize; 3],
+                [a, b, old]: [&[f64]; 3],
+                [turned_a, turned_b, turned_c, add]: [bool; 4],
+                product: &[f64],
+                bound: f64,
+            ) {
+                // by rows or by columns
+                let steps = |m: usize, n: usize, turned: bool| if turned { (1, m) } else { (n, 1) };
+                let lie = |x: &[f64], m: usize, n: usize, (row, col): (usize, usize)| {
+                    let mut to = vec![T::from(0.0, 0.0); m * n];
+                    for (at, v) in x.iter().enumerate() {
+                        to[at / n * row + at % n * col] = T::from(*v, 0.0);
+                    }
+                    to
+                };
+                let (ra, rb, rc) = (steps(m, k, turned_a), steps(k, n, turned_b), steps(m, n, turned_c));
+                let (x, y, mut got) = (lie(a, m, k, ra), lie(b, k, n, rb), lie(old, m, n, rc));
+                gemm(
+                    m,
+                    n,
+                    k,
+                    T::wide(1.0),
+                    Mat { data: &x[..], row: ra.0, col: ra.1 },
+                    Mat { data: &y[..], row: rb.0, col: rb.1 },
+                    T::wide(if add { 1.0 } else { 0.0 }),
+                    MatMut { data: &mut got, row: rc.0, col: rc.1 },
+                );
+                for (at, v) in product.iter().enumerate() {
+                    let (got, want) =
+                        (got[at / n * rc.0 + at % n * rc.1].parts().0, v + if add { old[at] } else { 0.0 });
+                    assert!((got - want).abs() < bound, "{m}x{n}x{k} at {at}: {got} {want}");
+                }
+            }
+            let flags = [is(0), is(1), is(2), is(3)];
+            // a hundred times less than one term of the sum, and next to nothing
+            check::<f32>([m, n, k], [&a, &b, &old], flags, &product, 5e-5);
+            check::<f64>([m, n, k], [&a, &b, &old], flags, &product, 1e-12);
         }
     }
 }

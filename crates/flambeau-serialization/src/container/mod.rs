@@ -9,8 +9,8 @@ mod zip_read;
 pub use legacy::{LegacyFile, write_legacy};
 pub use verify::verify;
 pub use write::{ArchiveWriter, atomic_write};
-pub use zip_read::{ReadSeek, ZipFile};
 pub(crate) use zip_read::directory;
+pub use zip_read::{ReadSeek, ZipFile};
 
 use crate::error::{Error, Result};
 use std::io::{Read, SeekFrom};

@@ -56,11 +56,7 @@ enum Bytes<'a> {
     /// They are in memory already.
     Mapped(&'a MappedFile),
 }
-fn weights(
-    file: &mut ZipFile<'_>,
-    options: &LoadOptions<'_>,
-    bytes: &Bytes<'_>,
-) -> Result<ExportedWeights> {
+fn weights(file: &mut ZipFile<'_>, options: &LoadOptions<'_>, bytes: &Bytes<'_>) -> Result<ExportedWeights> {
     if file.has("serialized_state_dict.pt") {
         // PyTorch before 2.8: checkpoints inside the archive
         return Ok(ExportedWeights {
@@ -86,11 +82,7 @@ fn weights(
 }
 
 /// A checkpoint inside the archive.
-fn inner(
-    file: &mut ZipFile<'_>,
-    record: &str,
-    options: &LoadOptions<'_>,
-) -> Result<Vec<(String, Tensor)>> {
+fn inner(file: &mut ZipFile<'_>, record: &str, options: &LoadOptions<'_>) -> Result<Vec<(String, Tensor)>> {
     if !file.has(record) {
         return Ok(Vec::new());
     }
@@ -237,11 +229,7 @@ fn storages_of(
 fn swaps(file: &ZipFile<'_>) -> bool {
     file.byte_order().is_some_and(|o| o != ByteOrder::NATIVE)
 }
-fn storage(
-    file: &mut ZipFile<'_>,
-    sink: &mut Sink<'_>,
-    info: &StorageInfo,
-) -> Result<Storage> {
+fn storage(file: &mut ZipFile<'_>, sink: &mut Sink<'_>, info: &StorageInfo) -> Result<Storage> {
     let swap = swaps(file);
     let read = sink.storage(info, &mut |bytes| {
         file.read_into(&info.key, bytes)?;

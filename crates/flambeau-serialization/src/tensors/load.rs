@@ -3,7 +3,7 @@
 use super::lazy::read_safetensors;
 use super::{Sink, open, outward};
 use crate::config;
-use crate::container::{self, ReadSeek, Kind, ZipFile};
+use crate::container::{self, Kind, ReadSeek, ZipFile};
 use crate::error::Error as FileError;
 use crate::map_location::MapLocation;
 use crate::safe_globals::{self, SafeGlobal};

@@ -3,7 +3,7 @@
 use super::{
     Form, ReadOptions, StorageInfo, TensorRef, Tree, WriteOptions, decode, encode, encode_as, swap_unit,
 };
-use crate::container::{self, ReadSeek, ArchiveWriter, ByteOrder, Kind, LegacyFile, ZipFile};
+use crate::container::{self, ArchiveWriter, ByteOrder, Kind, LegacyFile, ReadSeek, ZipFile};
 use crate::error::{Error, Result};
 use crate::pickle;
 use crate::source::{TensorSink, TensorSource};
