@@ -120,11 +120,7 @@ pub trait Distribution: Any + Send + Sync {
     /// # Errors
     /// When it has to be computed and cannot be.
     fn parameter(&self, name: &str) -> Result<Option<Tensor>> {
-        let found = self.arguments()?.into_iter().find(|a| a.name == name);
-        Ok(found.and_then(|a| match a.held {
-            Held::Here(t) => Some(t),
-            Held::Derived | Held::Later => None,
-        }))
+        held_here(self.arguments(), name)
     }
     /// The more general distribution that this one is a case of: it does what this one does not do itself, and divergences
     /// registered for it serve this one too.
@@ -191,10 +187,7 @@ pub trait Distribution: Any + Send + Sync {
             Some(other) => return other,
             None => {}
         }
-        let (module, name) = (module_of(self.name()), self.name());
-        Err(Error::unsupported(format!(
-            "<class 'torch.distributions.{module}.{name}'> does not implement mode"
-        )))
+        Err(no_mode(self.name()))
     }
     /// Variance.
     ///
@@ -275,14 +268,31 @@ pub trait Distribution: Any + Send + Sync {
     }
     /// PyTorch's text of the distribution.
     fn to_text(&self) -> String {
-        let all = self.arguments().unwrap_or_default();
-        let shown = all.iter().filter_map(|a| match &a.held {
-            Held::Here(t) if t.numel() == 1 => Some(format!("{}: {}", a.name, formatted(t))),
-            Held::Here(t) => Some(format!("{}: {}", a.name, size(t.sizes()))),
-            Held::Derived | Held::Later => None,
-        });
-        format!("{}({})", self.name(), shown.collect::<Vec<_>>().join(", "))
+        text_of(self.name(), self.arguments())
     }
+}
+// Default methods are compiled for each distribution: what they do is here, once.
+
+fn text_of(name: &str, arguments: Result<Vec<Argument>>) -> String {
+    let all = arguments.unwrap_or_default();
+    let shown = all.iter().filter_map(|a| match &a.held {
+        Held::Here(t) if t.numel() == 1 => Some(format!("{}: {}", a.name, formatted(t))),
+        Held::Here(t) => Some(format!("{}: {}", a.name, size(t.sizes()))),
+        Held::Derived | Held::Later => None,
+    });
+    format!("{name}({})", shown.collect::<Vec<_>>().join(", "))
+}
+fn held_here(arguments: Result<Vec<Argument>>, name: &str) -> Result<Option<Tensor>> {
+    let found = arguments?.into_iter().find(|a| a.name == name);
+    Ok(found.and_then(|a| match a.held {
+        Held::Here(t) => Some(t),
+        Held::Derived | Held::Later => None,
+    }))
+}
+#[cold]
+fn no_mode(name: &str) -> Error {
+    let module = module_of(name);
+    Error::unsupported(format!("<class 'torch.distributions.{module}.{name}'> does not implement mode"))
 }
 impl fmt::Debug for dyn Distribution {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -554,8 +564,12 @@ fn all_true(mask: &Tensor) -> Result<bool> {
 }
 /// A new distribution, once its arguments have passed their constraints.
 pub(crate) fn checked<D: Distribution>(d: D) -> Result<D> {
+    check_arguments(&d)?;
+    Ok(d)
+}
+fn check_arguments(d: &dyn Distribution) -> Result<()> {
     if !d.shapes().validate() {
-        return Ok(d);
+        return Ok(());
     }
     for a in d.arguments()? {
         if a.constraint.is_dependent() {
@@ -581,7 +595,7 @@ pub(crate) fn checked<D: Distribution>(d: D) -> Result<D> {
             formatted(&value)
         );
     }
-    Ok(d)
+    Ok(())
 }
 /// Refuses values that do not fit the distribution, if it checks values.
 pub(crate) fn check_value(d: &dyn Distribution, value: &Tensor) -> Result<()> {

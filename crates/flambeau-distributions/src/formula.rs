@@ -146,11 +146,17 @@ macro_rules! comparisons {
 impl Expr {
     /// Another function of the tensor.
     pub fn map(&self, f: impl FnOnce(&Tensor) -> Result<Tensor>) -> Expr {
-        Expr(self.0.as_ref().map_err(Clone::clone).and_then(f))
+        match &self.0 {
+            Ok(t) => Expr(f(t)),
+            Err(e) => Expr(Err(e.clone())),
+        }
     }
     /// A function of two tensors.
     pub fn with(&self, other: &Expr, f: impl FnOnce(&Tensor, &Tensor) -> Result<Tensor>) -> Expr {
-        self.map(|a| f(a, other.0.as_ref().map_err(Clone::clone)?))
+        match (&self.0, &other.0) {
+            (Ok(a), Ok(b)) => Expr(f(a, b)),
+            (Err(e), _) | (_, Err(e)) => Expr(Err(e.clone())),
+        }
     }
     functions! {
         log => ops::log,

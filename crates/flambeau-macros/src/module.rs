@@ -86,7 +86,7 @@ pub fn derive(input: TokenStream) -> Result<TokenStream> {
         #[automatically_derived]
         impl #impl_generics ::std::fmt::Display for #name #ty_generics #bounds {
             fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
-                f.write_str(&#nn::Module::repr(self))
+                #nn::__private::display(self, f)
             }
         }
     })
@@ -262,8 +262,7 @@ impl Module {
                 &mut self,
                 new: ::std::boxed::Box<dyn #nn::Module>,
             ) -> ::std::result::Result<(), ::std::boxed::Box<dyn #nn::Module>> {
-                *self = #nn::__private::take_as(new)?;
-                ::std::result::Result::Ok(())
+                #nn::__private::put_as(self, new)
             }
         }
     }

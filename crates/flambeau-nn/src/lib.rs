@@ -70,7 +70,9 @@ pub mod prelude {
 #[doc(hidden)]
 pub mod internal {
     pub use crate::args::*;
-    pub use crate::by_name::{ForwardArgs, ModuleObject, Run, call_module};
+    #[cfg(feature = "by-name")]
+    pub use crate::by_name::ModuleObject;
+    pub use crate::by_name::{ForwardArgs, Run, call_module};
     pub use crate::module::deepcopy::{Copied, CopyRun, Memo, sharing};
     pub use crate::module::traversal::visit_all_mut;
 }
@@ -82,8 +84,9 @@ pub mod __private {
     pub use crate::by_name::probe::{NotRun, ProbeRun, RunItself};
     pub use crate::module::deepcopy::{Copied, CopyData, CopyField, CopyNothing, Memo, ProbeCopy};
     pub use crate::module::field::{
-        Field, Probe, ProbeCopyable, ProbeField, ProbeFieldMut, ProbeMut, ProbeOther, ProbeOtherMut, take_as,
+        Field, Probe, ProbeCopyable, ProbeField, ProbeFieldMut, ProbeMut, ProbeOther, ProbeOtherMut, put_as,
     };
     pub use crate::module::forward::{call, try_call};
+    pub use crate::module::repr::display;
     pub use flambeau_core::{Result, Tensor, api::ergonomic::expect};
 }

@@ -479,10 +479,6 @@ macro_rules! combined {
             $body
         }
         const $entry: [Keyword; [$($keyword),*].len()] = [$(Keyword { name: $keyword, required: $required }),*];
-        // checked in programs without names too, as `#[class(make = ...)]` does
-        #[cfg(not(feature = "by-name"))]
-        const _: flambeau_core::dispatch::object::Constructor = $make;
-        #[cfg(feature = "by-name")]
         const _: () = {
             #[flambeau_library::class::linkme::distributed_slice(flambeau_library::class::CLASSES)]
             #[linkme(crate = flambeau_library::class::linkme)]

@@ -21,6 +21,7 @@
 
 #[doc(hidden)]
 pub mod algorithms;
+#[cfg(feature = "by-name")]
 #[doc(hidden)]
 pub mod by_name;
 #[rustfmt::skip]

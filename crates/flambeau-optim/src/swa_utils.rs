@@ -1,7 +1,6 @@
 //! Averages of models over training (`torch.optim.swa_utils`): stochastic weight averaging (Izmailov et al. 2018) and
 //! exponential moving averages.
 
-use crate::by_name;
 use crate::lr_scheduler::{At, Schedule, Scheduler, schedule};
 use crate::optimizer::Optimizer;
 use crate::options::Resumed;
@@ -415,7 +414,7 @@ where
     passed
 }
 
-#[class("torch.optim.swa_utils.SWALR", make = by_name::scheduler::<SWALROptions>, include(Resumed))]
+#[class("torch.optim.swa_utils.SWALR", make = crate::by_name::scheduler::<SWALROptions>, include(Resumed))]
 pub struct SWALROptions {
     /// Learning rate at the end.
     pub swa_lr: PerGroup,

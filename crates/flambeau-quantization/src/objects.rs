@@ -7,14 +7,18 @@ use crate::nn::layer::{Layer, LayerKind};
 use crate::nn::linear::Linear;
 use crate::nn::recurrent::Recurrent;
 use crate::observers::Observer;
-use crate::qconfig::{Made, Make, QConfig};
+#[cfg(feature = "by-name")]
+use crate::qconfig::Made;
+use crate::qconfig::{Make, QConfig};
 use crate::stubs::{Fused, QuantWrapper, Stub};
-use flambeau_core::dispatch::object::{Instance as _, Kwargs, Object, ObjectRef, no_attribute};
+use flambeau_core::dispatch::object::{Kwargs, Object, ObjectRef, no_attribute};
 use flambeau_core::dispatch::value::FromValue;
 use flambeau_core::tensor::quantized::QScheme;
 use flambeau_core::{Error, Result, Tensor, Value};
 use flambeau_nn::Forward as _;
-use flambeau_nn::internal::{ModuleObject, Run};
+#[cfg(feature = "by-name")]
+use flambeau_nn::internal::ModuleObject;
+use flambeau_nn::internal::Run;
 use std::any::Any;
 
 /// `torch.per_tensor_affine` and its like as values.
@@ -385,6 +389,7 @@ impl Object for MakeObject {
     fn type_name(&self) -> &'static str {
         "_PartialWrapper"
     }
+    #[cfg(feature = "by-name")]
     fn call(&self, args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
         Ok(vec![Value::Object(made(crate::arguments::with(&self.0, args, kwargs)?.build()?))])
     }
@@ -398,11 +403,14 @@ impl Object for MakeObject {
         self
     }
 }
+#[cfg(feature = "by-name")]
 pub(crate) fn made(m: Made) -> ObjectRef {
     match m {
         Made::Observer(o) => ModuleObject::make(*o),
         Made::FakeQuantize(f) => ModuleObject::make(*f),
-        Made::Identity => flambeau_nn::Identity::new().into_object(),
+        Made::Identity => {
+            flambeau_core::dispatch::object::Instance::into_object(flambeau_nn::Identity::new())
+        }
     }
 }
 pub(crate) fn make_value(m: Make) -> Value {

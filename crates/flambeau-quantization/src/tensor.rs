@@ -73,8 +73,18 @@ pub(crate) fn wrap(integers: &Tensor, dtype: DType, rule: &Arc<Quantizer>) -> Re
 }
 /// A tensor of what `f` makes of a quantized one's integers, by the same rule.
 pub(crate) fn mapped(t: &Tensor, f: impl FnOnce(&Tensor) -> Result<Tensor>) -> Result<Tensor> {
+    rewrapped(t, f(&integers_of(t)?))
+}
+fn integers_of(t: &Tensor) -> Result<Tensor> {
+    if t.quantizer().is_none() {
+        return Err(could_not_run("int_repr", "CPU"));
+    }
+    t.integers()
+}
+fn rewrapped(t: &Tensor, integers: Result<Tensor>) -> Result<Tensor> {
+    let integers = integers?;
     let Some(q) = t.quantizer() else { return Err(could_not_run("int_repr", "CPU")) };
-    wrap(&f(&t.integers()?)?, t.dtype(), &q)
+    wrap(&integers, t.dtype(), &q)
 }
 /// Only one scale will do.
 pub(crate) fn uniform_only(t: &Tensor, name: &str) -> Result<()> {

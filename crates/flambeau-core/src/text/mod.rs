@@ -8,7 +8,7 @@ mod repr;
 
 pub use cpp::cpp_text;
 pub use options::{Limits, PrintOptions, Profile, get_printoptions, printoptions, set_printoptions};
-pub use python::{PyText, repr};
+pub use python::{Argument, PyText, arguments, repr};
 pub use repr::{assemble, elements, size_tuple, to_text};
 
 /// A number's digits as Python's `format` writes them.

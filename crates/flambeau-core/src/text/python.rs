@@ -10,6 +10,35 @@ pub trait PyText {
     /// The text.
     fn py_text(&self) -> String;
 }
+/// An argument that a module or an optimizer prints.
+pub struct Argument<'a> {
+    /// What stands before the value: `"bias="`.
+    pub label: &'a str,
+    /// Whether quotes stand around it.
+    pub quoted: bool,
+    /// The value.
+    pub value: &'a dyn PyText,
+    /// It is not printed while its text is that of this one.
+    pub unless: Option<&'a dyn PyText>,
+}
+/// Arguments as PyTorch prints them.
+pub fn arguments(all: &[Argument<'_>]) -> String {
+    let mut out = String::new();
+    for a in all {
+        let text = a.value.py_text();
+        if a.unless.is_some_and(|d| d.py_text() == text) {
+            continue;
+        }
+        if !out.is_empty() {
+            out.push_str(", ");
+        }
+        let mark = if a.quoted { "'" } else { "" };
+        for part in [a.label, mark, &text, mark] {
+            out.push_str(part);
+        }
+    }
+    out
+}
 impl PyText for bool {
     fn py_text(&self) -> String {
         if *self { "True" } else { "False" }.to_owned()

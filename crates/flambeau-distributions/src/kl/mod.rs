@@ -27,9 +27,12 @@ impl Rules {
         &mut self,
         f: impl Fn(&P, &Q) -> Result<Tensor> + Send + Sync + 'static,
     ) -> Option<Rule> {
-        let rule = move |p: &dyn Distribution, q: &dyn Distribution| {
-            let missing = || Error::assertion("a divergence was chosen for other distributions");
-            f(p.as_case_of::<P>().ok_or_else(missing)?, q.as_case_of::<Q>().ok_or_else(missing)?)
+        let rule = move |p: &dyn Distribution, q: &dyn Distribution| match (
+            p.as_case_of::<P>(),
+            q.as_case_of::<Q>(),
+        ) {
+            (Some(p), Some(q)) => f(p, q),
+            _ => Err(Error::assertion("a divergence was chosen for other distributions")),
         };
         self.0.insert((TypeId::of::<P>(), TypeId::of::<Q>()), Arc::new(rule))
     }

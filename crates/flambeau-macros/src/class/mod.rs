@@ -85,6 +85,8 @@ impl Class {
             quote!(#core::dispatch::object::Parameter { name: #name, required: #required })
         });
         let count = self.fields.len();
+        // options whose values are read and written in any program are compiled where they are read
+        let reads = if self.attr.values { quote!(#[inline]) } else { quote!(#[cfg(feature = "by-name")]) };
         let default = self.required().next().is_none().then(|| {
             quote! {
                 impl ::std::default::Default for #name {
@@ -105,6 +107,7 @@ impl Class {
                 ///
                 /// # Errors
                 /// A value of the wrong type.
+                #reads
                 pub fn from_values(values: &[::std::option::Option<#core::Value>]) -> #core::Result<Self> {
                     ::std::result::Result::Ok(#name { #(#from_values),* })
                 }
@@ -133,39 +136,38 @@ impl Class {
     }
     /// `extra_repr`.
     fn printing(&self) -> Result<TokenStream> {
+        let core = &self.core;
         let shown = self.attr.shown.iter().map(|s| self.shown(s)).collect::<Result<Vec<_>>>()?;
+        let (defaults, rows): (Vec<_>, Vec<_>) = shown.into_iter().unzip();
+        // what is made of them is a function's work: this is compiled for every class
         Ok(quote! {
             /// The arguments as PyTorch prints them.
             pub fn extra_repr(&self) -> ::std::string::String {
-                #[allow(unused_mut)]
-                let mut parts: ::std::vec::Vec<::std::string::String> = ::std::vec::Vec::new();
-                #(#shown)*
-                parts.join(", ")
+                #(#defaults)*
+                #core::text::arguments(&[#(#rows),*])
             }
         })
     }
-    fn shown(&self, s: &Shown) -> Result<TokenStream> {
+    /// The default that an argument is compared with, if it is, and its row in the list of what is printed.
+    fn shown(&self, s: &Shown) -> Result<(Option<TokenStream>, TokenStream)> {
         let (core, ident) = (&self.core, &s.field);
         let found = self.fields.iter().find(|f| f.ident == *ident);
         let found = found.ok_or_else(|| Error::new(ident.span(), "no such field"))?;
         let label =
             if s.named { format!("{}=", ident.to_string().trim_start_matches("r#")) } else { String::new() };
-        let mark = if s.quoted { "'" } else { "" };
-        let push = quote! {
-            parts.push(::std::format!("{}{}{}{}", #label, #mark, #core::text::PyText::py_text(&self.#ident), #mark));
+        let (quoted, ty) = (s.quoted, &found.ty);
+        let (default, unless) = match (s.only_changed, &found.default) {
+            (true, Some(d)) => {
+                let default = format_ident!("default_{}", ident.to_string().trim_start_matches("r#"));
+                let made = quote!(let #default: #ty = #d;);
+                (Some(made), quote!(::std::option::Option::Some(&#default)))
+            }
+            _ => (None, quote!(::std::option::Option::None)),
         };
-        let ty = &found.ty;
-        Ok(match (s.only_changed, &found.default) {
-            (true, Some(d)) => quote! {
-                {
-                    let default: #ty = #d;
-                    if #core::text::PyText::py_text(&self.#ident) != #core::text::PyText::py_text(&default) {
-                        #push
-                    }
-                }
-            },
-            _ => push,
-        })
+        let row = quote! {
+            #core::text::Argument { label: #label, quoted: #quoted, value: &self.#ident, unless: #unless }
+        };
+        Ok((default, row))
     }
     /// `build` of the options and `new` of what they build.
     fn target(&self) -> Option<TokenStream> {
@@ -276,16 +278,8 @@ impl Class {
             },
             (None, None) => return Err(Error::new_spanned(name, "class needs `build` or `make`")),
         };
-        // a constructor by name is checked in programs without names too
-        let unused = self.attr.make.as_ref().map(|f| {
-            quote! {
-                #[cfg(not(feature = "by-name"))]
-                const _: #core::dispatch::object::Constructor = #f;
-            }
-        });
         let entry = format_ident!("CLASS_{}", name.to_string().to_uppercase());
         Ok(quote! {
-            #unused
             #[cfg(feature = "by-name")]
             #[#library::class::linkme::distributed_slice(#library::class::CLASSES)]
             #[linkme(crate = #library::class::linkme)]

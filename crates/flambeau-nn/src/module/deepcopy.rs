@@ -11,7 +11,7 @@ use crate::parameter::{Buffer, Parameter};
 use flambeau_autograd::no_grad;
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{Error, Result, Tensor, ensure, ops};
-use std::any::Any;
+use std::any::{Any, TypeId};
 use std::collections::HashMap;
 
 /// What was copied already: tensors and handles that stand in several places stay one.
@@ -32,32 +32,63 @@ impl Memo {
     }
 }
 
-/// A copy of a module whose type is not known: a `Box` of it.
+/// A copy of a module whose type is not known.
 pub struct Copied {
-    pub(crate) boxed: Box<dyn Any>,
-    as_module: fn(Box<dyn Any>) -> Option<Box<dyn Module>>,
+    module: Box<dyn Module>,
+    /// The same in a box of its own type, without that type.
+    handle: fn(Box<dyn Any>) -> Box<dyn Any>,
 }
 impl Copied {
     /// Of the copy.
     pub fn new<M: Module>(m: M) -> Copied {
-        Copied { boxed: Box::new(Box::new(m)), as_module: |b| Some(*b.downcast::<Box<M>>().ok()?) }
+        Copied { module: Box::new(m), handle: boxed::<M> }
     }
-    /// The copy, if it is of that type.
-    pub(crate) fn into<M: Module>(self) -> Option<Box<M>> {
-        self.boxed.downcast::<Box<M>>().ok().map(|b| *b)
+    /// The copy in a box of its type.
+    fn into_handle(self) -> Box<dyn Any> {
+        (self.handle)(self.module)
     }
-    pub(crate) fn into_module(self) -> Option<Box<dyn Module>> {
-        (self.as_module)(self.boxed)
+    pub(crate) fn into_module(self) -> Box<dyn Module> {
+        self.module
+    }
+}
+fn boxed<M: Module>(m: Box<dyn Any>) -> Box<dyn Any> {
+    match m.downcast::<M>() {
+        Ok(m) => Box::new(m),
+        Err(other) => other,
     }
 }
 /// The error of what cannot be copied.
 pub(crate) fn missing(what: &str) -> Error {
     Error::missing(format!("a copy of {what}"))
 }
+/// The error of a module whose copy is of another type.
+#[cold]
+fn other_type(m: &dyn Module) -> Error {
+    missing(&m.type_name())
+}
+/// The error of a module that says nothing of copies.
+#[cold]
+pub(crate) fn by_hand(m: &dyn Module) -> Error {
+    let class = m.type_name();
+    missing(&format!("{class}, which implements Module by hand: derive it, or write `copied`"))
+}
+fn opened(copy: Result<Copied>) -> Result<Box<dyn Any>> {
+    copy.map(|c| -> Box<dyn Any> { c.module })
+}
 /// The copy of a module as its own type.
 pub(crate) fn own<M: Module>(m: &M, memo: &mut Memo) -> Result<M> {
-    let new = m.copied(memo)?.into::<M>();
-    new.map(|b| *b).ok_or_else(|| missing(&m.type_name()))
+    match opened(m.copied(memo))?.downcast::<M>() {
+        Ok(new) => Ok(*new),
+        Err(_) => Err(other_type(m.as_module())),
+    }
+}
+/// The same behind a handle of a trait, as `of_type` makes it of a module of the one type that it knows.
+fn behind<T: ?Sized>(
+    m: &dyn Module,
+    copy: Result<Copied>,
+    of_type: fn(Box<dyn Any>) -> std::result::Result<Box<T>, Box<dyn Any>>,
+) -> Result<Box<T>> {
+    of_type(opened(copy)?).map_err(|_| other_type(m))
 }
 /// What trait objects need to be copied behind their handles: for each trait, copies of its modules in a box of it.
 macro_rules! copies {
@@ -73,7 +104,11 @@ macro_rules! copies {
         }
         impl<M: $of> $copy for M {
             fn boxed_copy(&self, memo: &mut Memo) -> Result<Box<dyn $of>> {
-                Ok(Box::new(own(self, memo)?))
+                let m = self.as_module();
+                behind::<dyn $of>(m, self.copied(memo), |new| match new.downcast::<M>() {
+                    Ok(new) => Ok(new),
+                    Err(other) => Err(other),
+                })
             }
         })*
         /// The copy behind a handle to one of these traits; `None` for handles to others.
@@ -101,21 +136,21 @@ pub(crate) fn pointee<M: Module + ?Sized>(
         Some(b) => b,
         None => {
             let new = m.copied(memo)?;
-            if new.boxed.is::<Box<M>>() {
-                new.boxed
-            } else {
-                let module = new.into_module();
-                Box::new(module.ok_or_else(|| missing(&m.type_name()))?)
-            }
+            let is_module = TypeId::of::<M>() == TypeId::of::<dyn Module>();
+            if is_module { Box::new(new.into_module()) } else { new.into_handle() }
         }
     };
-    boxed.downcast::<Box<M>>().map(|b| *b).map_err(|_| {
-        missing(&format!(
-            "{} behind a handle of the program's own trait: only handles to a type, to dyn Module and to dyn Layer can be \
-             copied",
-            m.type_name()
-        ))
-    })
+    match boxed.downcast::<Box<M>>() {
+        Ok(b) => Ok(*b),
+        Err(_) => Err(other_handle(m.as_module())),
+    }
+}
+#[cold]
+fn other_handle(m: &dyn Module) -> Error {
+    missing(&format!(
+        "{} behind a handle of the program's own trait: only handles to a type, to dyn Module and to dyn Layer can be copied",
+        m.type_name()
+    ))
 }
 
 pub(crate) fn computed(what: &str) -> Error {
@@ -194,8 +229,7 @@ impl Base {
             new.register_buffer(&name, b.copied(memo)?)?;
         }
         for (name, m) in self.extra_modules() {
-            let copy = m.copied(memo)?.into_module().ok_or_else(|| missing(&m.type_name()))?;
-            new.add_module(name, copy)?;
+            new.add_module(name, m.copied(memo)?.into_module())?;
         }
         Ok(new)
     }

@@ -451,15 +451,16 @@ impl<T> ProbeOtherMut for &mut ProbeMut<'_, T> {
     }
 }
 
-/// A module as its own type, or back.
-pub fn take_as<T: Module>(new: Box<dyn Module>) -> std::result::Result<T, Box<dyn Module>> {
-    let any: &dyn Any = &*new;
-    if !any.is::<T>() {
-        return Err(new);
+/// Puts a module in the place of another one of its type, or gives it back.
+pub fn put_as<T: Module>(
+    place: &mut T,
+    mut new: Box<dyn Module>,
+) -> std::result::Result<(), Box<dyn Module>> {
+    let any: &mut dyn Any = &mut *new;
+    match any.downcast_mut::<T>() {
+        // the old one ends with the box
+        Some(m) => std::mem::swap(place, m),
+        None => return Err(new),
     }
-    let any: Box<dyn Any> = new;
-    match any.downcast::<T>() {
-        Ok(m) => Ok(*m),
-        Err(_) => unreachable!("its type was just looked at"),
-    }
+    Ok(())
 }

@@ -6,7 +6,7 @@ use crate::module::deepcopy::CopyLayer;
 use crate::module::hooks::GLOBAL;
 use crate::module::hooks::{self, Hooks};
 use crate::module::keywords::{Keyword, unexpected};
-use crate::module::tensors::{self, Inputs, Tensors};
+use crate::module::tensors::{self, Inputs, Seen, Tensors};
 use flambeau_core::api::ergonomic::expect;
 use flambeau_core::{Error, Result, Tensor};
 use std::convert::Infallible;
@@ -149,26 +149,71 @@ where
     type Output = O;
     #[track_caller]
     fn try_call(&self, input: I) -> Result<O> {
-        let own = own_hooks(self.base());
-        if own.is_none() && !GLOBAL.on_calls() {
+        if !with_hooks(self.base()) {
             return self.try_forward(input.shorter());
         }
-        let (m, mut kept, mut out) = (self.as_module(), input.keep(), None);
-        let given = hooks::Inputs { tensors: tensors::list(&kept), keywords: kept.keywords(&m.type_name()) };
-        let changed = hooks::call(m, own, given, &mut |n: &hooks::Inputs| {
-            tensors::put(&mut kept, n.tensors.clone(), |given| wrong_inputs(m, given))?;
-            let mut keywords = n.keywords.clone();
-            kept.set_keywords(&m.type_name(), &mut keywords)?;
-            no_keywords(m, &keywords)?;
-            let y = self.try_forward(I::lend(&kept))?;
-            Ok(tensors::list(out.insert(y)))
-        })?;
-        let mut out = out.ok_or_else(|| Error::runtime("forward did not run"))?;
-        if let Some(new) = changed {
-            tensors::put(&mut out, new, |_| hooks::wrong_outputs(m))?;
-        }
-        Ok(out)
+        hooked(self.as_module(), input.keep(), &|kept| self.try_forward(I::lend(kept)))
     }
+}
+/// A call with hooks, of all modules that take and give values of these types.
+#[cold]
+fn hooked<K: Tensors, O: Tensors>(m: &dyn Module, kept: K, forward: &dyn Fn(&K) -> Result<O>) -> Result<O> {
+    let mut job = Job { kept, out: None, forward };
+    run_hooked(m, &mut job)?;
+    job.out.ok_or_else(did_not_run)
+}
+/// Such a call, apart from its types.
+trait Calls {
+    fn kept(&mut self) -> &mut dyn Seen;
+    /// Computes the outputs of what is kept.
+    fn run(&mut self) -> Result<()>;
+    fn out(&mut self) -> Option<&mut dyn Seen>;
+}
+struct Job<'f, K, O> {
+    kept: K,
+    out: Option<O>,
+    forward: &'f dyn Fn(&K) -> Result<O>,
+}
+impl<K: Tensors, O: Tensors> Calls for Job<'_, K, O> {
+    fn kept(&mut self) -> &mut dyn Seen {
+        &mut self.kept
+    }
+    fn run(&mut self) -> Result<()> {
+        self.out = Some((self.forward)(&self.kept)?);
+        Ok(())
+    }
+    fn out(&mut self) -> Option<&mut dyn Seen> {
+        match &mut self.out {
+            Some(out) => Some(out),
+            None => None,
+        }
+    }
+}
+fn run_hooked(m: &dyn Module, job: &mut dyn Calls) -> Result<()> {
+    let class = m.type_name();
+    let kept = job.kept();
+    let given = hooks::Inputs { tensors: tensors::list(kept), keywords: kept.keywords_seen(&class) };
+    let changed = hooks::call(m, own_hooks(m.base()), given, &mut |n: &hooks::Inputs| {
+        let kept = job.kept();
+        tensors::put(kept, n.tensors.clone(), |given| wrong_inputs(m, given))?;
+        let mut keywords = n.keywords.clone();
+        kept.set_keywords_seen(&m.type_name(), &mut keywords)?;
+        no_keywords(m, &keywords)?;
+        job.run()?;
+        Ok(job.out().map(|out| tensors::list(out)).unwrap_or_default())
+    })?;
+    match (changed, job.out()) {
+        (Some(new), Some(out)) => tensors::put(out, new, |_| hooks::wrong_outputs(m)),
+        _ => Ok(()),
+    }
+}
+#[cold]
+fn did_not_run() -> Error {
+    Error::runtime("forward did not run")
+}
+/// Whether a call of a module with that base has hooks to run.
+fn with_hooks(base: Option<&Base>) -> bool {
+    own_hooks(base).is_some() || GLOBAL.on_calls()
 }
 /// A module's own hooks, if a call has any to run.
 fn own_hooks(base: Option<&Base>) -> Option<&Hooks> {
@@ -189,7 +234,7 @@ fn no_keywords(m: &dyn Module, keywords: &[Keyword]) -> Result<()> {
 
 /// Whether a call of the module has hooks to run.
 pub(crate) fn has_hooks(m: &dyn Module) -> bool {
-    GLOBAL.on_calls() || own_hooks(m.base()).is_some()
+    with_hooks(m.base())
 }
 
 /// What `#[nn::forward]` writes into `try_call` and `call`.

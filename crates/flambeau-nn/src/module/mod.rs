@@ -25,7 +25,7 @@ use crate::module::state_dict::{
 };
 use crate::parameter::{Buffer, Parameter};
 use flambeau_core::api::ergonomic::expect;
-use flambeau_core::{DType, Device, Error, MemoryFormat, Result, Tensor, TensorOptions};
+use flambeau_core::{DType, Device, MemoryFormat, Result, Tensor, TensorOptions};
 use std::any::Any;
 use std::borrow::Cow;
 use std::fmt::Debug;
@@ -128,7 +128,7 @@ pub trait Module: Debug + Send + Sync + Any {
     #[doc(alias = "torch.nn.Module.set_extra_state")]
     fn set_extra_state(&self, state: &Tensor) -> Result<()> {
         let _ = state;
-        Err(Error::runtime("Reached a code path in Module.set_extra_state() that should never be called."))
+        provided::set_extra_state()
     }
     /// Takes over everything of another module of the same type, or gives it back.
     #[doc(hidden)]
@@ -139,10 +139,7 @@ pub trait Module: Debug + Send + Sync + Any {
     #[doc(hidden)]
     fn copied(&self, memo: &mut Memo) -> Result<Copied> {
         let _ = memo;
-        let class = self.type_name();
-        Err(deepcopy::missing(&format!(
-            "{class}, which implements Module by hand: derive it, or write `copied`"
-        )))
+        Err(deepcopy::by_hand(self.as_module()))
     }
     /// Shows the module's own parameters, buffers and children.
     fn visit<'a>(&'a self, v: &mut dyn Visitor<'a>);
@@ -170,11 +167,11 @@ pub trait Module: Debug + Send + Sync + Any {
     /// All parameters with their dotted names, each once.
     #[doc(alias = "torch.nn.Module.named_parameters")]
     fn named_parameters(&self) -> Vec<(String, Parameter)> {
-        traversal::named_parameters(self.as_module(), &NamedOptions::new())
+        provided::named_parameters(self.as_module())
     }
     /// [`Module::named_parameters`] with a prefix, of this module alone, or under all names.
     fn named_parameters_with(&self, options: NamedOptions) -> Vec<(String, Parameter)> {
-        traversal::named_parameters(self.as_module(), &options)
+        provided::named_parameters_with(self.as_module(), options)
     }
     /// All parameters, each once.
     #[doc(alias = "torch.nn.Module.parameters")]
@@ -184,11 +181,11 @@ pub trait Module: Debug + Send + Sync + Any {
     /// All buffers with their dotted names, each once.
     #[doc(alias = "torch.nn.Module.named_buffers")]
     fn named_buffers(&self) -> Vec<(String, Buffer)> {
-        traversal::named_buffers(self.as_module(), &NamedOptions::new())
+        provided::named_buffers(self.as_module())
     }
     /// [`Module::named_buffers`] with a prefix, of this module alone, or under all names.
     fn named_buffers_with(&self, options: NamedOptions) -> Vec<(String, Buffer)> {
-        traversal::named_buffers(self.as_module(), &options)
+        provided::named_buffers_with(self.as_module(), options)
     }
     /// All buffers, each once.
     #[doc(alias = "torch.nn.Module.buffers")]
@@ -208,11 +205,11 @@ pub trait Module: Debug + Send + Sync + Any {
     /// The module itself (under the empty name) and all modules below it with their dotted names, each once.
     #[doc(alias = "torch.nn.Module.named_modules")]
     fn named_modules(&self) -> Vec<(String, &dyn Module)> {
-        traversal::named_modules(self.as_module(), &NamedOptions::new())
+        provided::named_modules(self.as_module())
     }
     /// [`Module::named_modules`] with a prefix, or under all names.
     fn named_modules_with(&self, options: NamedOptions) -> Vec<(String, &dyn Module)> {
-        traversal::named_modules(self.as_module(), &options)
+        provided::named_modules_with(self.as_module(), options)
     }
     /// The module itself and all modules below it, each once.
     #[doc(alias = "torch.nn.Module.modules")]
@@ -256,15 +253,15 @@ pub trait Module: Debug + Send + Sync + Any {
     /// memory and record no gradients.
     #[doc(alias = "torch.nn.Module.state_dict")]
     fn state_dict(&self) -> StateDict {
-        self.state_dict_with(StateDictOptions::new())
+        provided::state_dict(self.as_module())
     }
     /// [`Module::state_dict`] with a prefix, or with the parameters themselves.
     fn state_dict_with(&self, options: StateDictOptions) -> StateDict {
-        provided::state_dict(self.as_module(), &options)
+        provided::state_dict_with(self.as_module(), options)
     }
     /// The same, added to a dict (PyTorch's `destination`).
     fn state_dict_into(&self, destination: &mut StateDict, options: StateDictOptions) {
-        state_dict::collect(self.as_module(), &options, destination);
+        provided::state_dict_into(self.as_module(), destination, options);
     }
     /// Copies a state dict, or what `torch::load` gives, into the parameters and buffers; every name must match.
     ///
@@ -319,13 +316,12 @@ pub trait Module: Debug + Send + Sync + Any {
     /// Forgets all gradients.
     #[doc(alias = "torch.nn.Module.zero_grad")]
     fn zero_grad(&self) {
-        // forgetting cannot fail once the engine is linked, and this crate links it
-        let _ = traversal::zero_grad(self.as_module(), true);
+        provided::zero_grad(self.as_module());
     }
     /// [`Module::zero_grad`] with its keywords.
     #[track_caller]
     fn zero_grad_with(&self, options: ZeroGradOptions) {
-        expect(self.try_zero_grad(options));
+        provided::zero_grad_with(self.as_module(), options);
     }
     /// [`Module::zero_grad_with`] with a result.
     ///
@@ -408,7 +404,7 @@ pub trait Module: Debug + Send + Sync + Any {
     /// The layout of tensors with four or five dimensions (PyTorch's `to(memory_format=...)`).
     #[track_caller]
     fn to_memory_format(&mut self, format: MemoryFormat) {
-        expect(self.try_to_memory_format(format));
+        provided::to_memory_format(self.as_module_mut(), format);
     }
     /// [`Module::to_memory_format`] with a result.
     ///
@@ -422,20 +418,20 @@ pub trait Module: Debug + Send + Sync + Any {
     #[track_caller]
     #[doc(alias = "torch.nn.Module.to_empty")]
     fn to_empty(&mut self, device: Device) {
-        expect(self.try_to_empty(device));
+        provided::to_empty(self.as_module_mut(), device);
     }
     /// [`Module::to_empty`] with a result.
     ///
     /// # Errors
     /// A device without memory; a module behind a shared `Arc`.
     fn try_to_empty(&mut self, device: Device) -> Result<()> {
-        provided::to_empty(self.as_module_mut(), device)
+        provided::try_to_empty(self.as_module_mut(), device)
     }
     /// All parameters and buffers in that dtype, integers too.
     #[track_caller]
     #[doc(alias = "torch.nn.Module.type")]
     fn type_(&mut self, dtype: DType) {
-        expect(self.try_type_(dtype));
+        provided::type_(self.as_module_mut(), dtype);
     }
     /// [`Module::type_`] with a result.
     ///
@@ -448,7 +444,7 @@ pub trait Module: Debug + Send + Sync + Any {
     #[track_caller]
     #[doc(alias = "torch.nn.Module.cpu")]
     fn cpu(&mut self) {
-        expect(self.try_convert(Device::Cpu.into()));
+        provided::cpu(self.as_module_mut());
     }
     /// Moves everything to a CUDA device, the first for `None`.
     ///
@@ -456,7 +452,7 @@ pub trait Module: Debug + Send + Sync + Any {
     /// There is no such device.
     #[doc(alias = "torch.nn.Module.cuda")]
     fn cuda(&mut self, index: Option<u16>) -> Result<()> {
-        self.try_convert(Device::cuda(index.unwrap_or(0)).into())
+        provided::cuda(self.as_module_mut(), index)
     }
     /// Nothing is left to do: the tensors of a module are shared among threads as they are.
     ///
@@ -471,40 +467,41 @@ pub trait Module: Debug + Send + Sync + Any {
     /// # Errors
     /// Always: there is no compiler. Modules are compiled with the program.
     fn compile(&self) -> Result<()> {
-        Err(Error::missing(
-            "Module.compile(): modules are compiled with the program, and there is no further compiler",
-        ))
+        provided::compile()
     }
     /// Floating parameters and buffers as float16.
     #[track_caller]
     #[doc(alias = "torch.nn.Module.half")]
     fn half(&mut self) {
-        expect(self.try_convert_floating(DType::F16));
+        provided::floating(self.as_module_mut(), DType::F16);
     }
     /// Floating parameters and buffers as bfloat16.
     #[track_caller]
     #[doc(alias = "torch.nn.Module.bfloat16")]
     fn bfloat16(&mut self) {
-        expect(self.try_convert_floating(DType::BF16));
+        provided::floating(self.as_module_mut(), DType::BF16);
     }
     /// Floating parameters and buffers as float32.
     #[track_caller]
     #[doc(alias = "torch.nn.Module.float")]
     fn float(&mut self) {
-        expect(self.try_convert_floating(DType::F32));
+        provided::floating(self.as_module_mut(), DType::F32);
     }
     /// Floating parameters and buffers as float64.
     #[track_caller]
     #[doc(alias = "torch.nn.Module.double")]
     fn double(&mut self) {
-        expect(self.try_convert_floating(DType::F64));
+        provided::floating(self.as_module_mut(), DType::F64);
     }
     /// The base, or the error that hooks and buffers need one.
     ///
     /// # Errors
     /// The struct has no field `base: nn::Base`.
     fn try_base(&self) -> Result<&Base> {
-        self.base().ok_or_else(|| traversal::no_base(&self.type_name()))
+        match self.base() {
+            Some(base) => Ok(base),
+            None => Err(provided::no_base(self.as_module())),
+        }
     }
     /// Adds a buffer at run time.
     ///

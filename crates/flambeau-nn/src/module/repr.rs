@@ -5,6 +5,7 @@ use crate::module::{Module, depth};
 use flambeau_core::Tensor;
 use flambeau_core::api::ergonomic::expect;
 use flambeau_core::types::type_info::tensor_type_name;
+use std::fmt;
 
 fn indent(text: &str) -> String {
     text.replace('\n', "\n  ")
@@ -30,6 +31,11 @@ pub(crate) fn module(m: &dyn Module) -> String {
     let children: Vec<String> =
         Own::of(m).modules.iter().map(|(name, c)| format!("({name}): {}", indent(&c.repr()))).collect();
     assemble(&shown_name(m), &m.extra_repr(), &children)
+}
+
+/// What the derive writes as `Display`.
+pub fn display(m: &dyn Module, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    f.write_str(&m.repr())
 }
 
 /// The text of a list, with runs of equal children in one line.

@@ -340,22 +340,40 @@ tuples!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9);
 tuples!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10);
 tuples!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11);
 
+/// [`Tensors`] of a value whose type is not known.
+pub(crate) trait Seen {
+    fn visit_seen(&self, f: &mut dyn FnMut(&Tensor));
+    fn visit_seen_mut(&mut self, f: &mut dyn FnMut(&mut Tensor));
+    fn keywords_seen(&self, class: &str) -> Vec<Keyword>;
+    fn set_keywords_seen(&mut self, class: &str, keywords: &mut Vec<Keyword>) -> Result<()>;
+}
+impl<T: Tensors> Seen for T {
+    fn visit_seen(&self, f: &mut dyn FnMut(&Tensor)) {
+        self.visit_tensors(f);
+    }
+    fn visit_seen_mut(&mut self, f: &mut dyn FnMut(&mut Tensor)) {
+        self.visit_tensors_mut(f);
+    }
+    fn keywords_seen(&self, class: &str) -> Vec<Keyword> {
+        self.keywords(class)
+    }
+    fn set_keywords_seen(&mut self, class: &str, keywords: &mut Vec<Keyword>) -> Result<()> {
+        self.set_keywords(class, keywords)
+    }
+}
 /// The tensors of a value, in order.
-pub(crate) fn list(v: &impl Tensors) -> Vec<Tensor> {
+pub(crate) fn list(v: &dyn Seen) -> Vec<Tensor> {
     let mut all = Vec::new();
-    v.visit_tensors(&mut |t| add(&mut all, t));
+    v.visit_seen(&mut |t| all.push(t.clone()));
     all
 }
-fn add(all: &mut Vec<Tensor>, t: &Tensor) {
-    all.push(t.clone());
-}
 /// Puts tensors in the place of a value's own; `error` is that of another number of them.
-pub(crate) fn put(v: &mut impl Tensors, new: Vec<Tensor>, error: impl Fn(usize) -> Error) -> Result<()> {
+pub(crate) fn put(v: &mut dyn Seen, new: Vec<Tensor>, error: impl Fn(usize) -> Error) -> Result<()> {
     let mut given = Given { count: new.len(), new: new.into_iter(), missing: false };
-    v.visit_tensors_mut(&mut |t| given.put(t));
+    v.visit_seen_mut(&mut |t| given.put(t));
     if given.fit() { Ok(()) } else { Err(error(given.count)) }
 }
-/// Tensors for the places of a value; apart from [`put`], which is compiled for every type.
+/// Tensors for the places of a value.
 struct Given {
     count: usize,
     new: std::vec::IntoIter<Tensor>,

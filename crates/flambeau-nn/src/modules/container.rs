@@ -27,8 +27,7 @@ macro_rules! container {
             Some(&mut self.base)
         }
         fn replace_with(&mut self, new: Box<dyn Module>) -> std::result::Result<(), Box<dyn Module>> {
-            *self = crate::module::field::take_as(new)?;
-            Ok(())
+            crate::module::field::put_as(self, new)
         }
         fn visit<'a>(&'a self, v: &mut dyn Visitor<'a>) {
             self.items.iter().for_each(|(k, f)| f.visit_field(k, v));

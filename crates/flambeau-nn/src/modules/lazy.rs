@@ -150,7 +150,7 @@ macro_rules! lazy {
         }
         impl fmt::Display for $lazy {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(&self.repr())
+                crate::module::repr::display(self, f)
             }
         }
         lazy!(@ $how $lazy);

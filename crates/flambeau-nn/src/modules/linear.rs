@@ -6,7 +6,9 @@ use crate::init;
 use crate::module::base::Base;
 use crate::parameter::Parameter;
 use flambeau_core::Result;
+#[cfg(feature = "by-name")]
 use flambeau_core::dispatch::object::{Instance as _, Kwargs, ObjectRef};
+#[cfg(feature = "by-name")]
 use flambeau_core::dispatch::value::Value;
 use flambeau_macros::{Module, class};
 use flambeau_nn_functional::ops as f;
@@ -14,6 +16,7 @@ use flambeau_nn_functional::ops as f;
 #[class("torch.nn.Identity", build = Identity, make = identity)]
 pub struct IdentityOptions {}
 /// It stands in for modules of any arguments, and so takes them all.
+#[cfg(feature = "by-name")]
 fn identity(_: &[Value], _: &Kwargs) -> Result<ObjectRef> {
     Ok(IdentityOptions {}.try_build()?.into_object())
 }

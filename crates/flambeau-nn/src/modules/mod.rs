@@ -58,7 +58,7 @@ pub mod all {
 /// What a layer computes of one tensor, from one fallible expression: `try_forward`, `forward`, and the by-name call.
 macro_rules! layer {
     ($t:ident, |$m:ident, $x:ident| $body:expr) => {
-        $crate::modules::layer!($t, |$m, $x| $body, run |m, x| m.try_forward(x).map(|t| vec![t]));
+        $crate::modules::layer!($t, |$m, $x| $body, run |m, x| crate::by_name::one(m.try_forward(x)));
     };
     // calls by name may have more results
     ($t:ident, |$m:ident, $x:ident| $body:expr, run |$rm:ident, $rx:ident| $run:expr) => {
@@ -93,7 +93,7 @@ macro_rules! layer_of {
                 $body
             }
         }
-        $crate::modules::by_name!($t, [$($x),+] => |m| m.try_forward($($x),+).map(|t| vec![t]), $($options).+);
+        $crate::modules::by_name!($t, [$($x),+] => |m| crate::by_name::one(m.try_forward($($x),+)), $($options).+);
     };
 }
 /// The forms of a module that takes a struct of arguments beside its tensors, from `compute` of all of them.
@@ -164,6 +164,7 @@ macro_rules! by_name {
                 }
             }
         }
+        #[cfg(feature = "by-name")]
         impl flambeau_core::dispatch::object::Instance for $t {
             fn into_object(self) -> flambeau_core::dispatch::object::ObjectRef {
                 crate::by_name::ModuleObject::make(self)
@@ -190,10 +191,7 @@ macro_rules! by_values {
                 &self,
                 inputs: &[flambeau_core::Tensor],
             ) -> flambeau_core::Result<Vec<flambeau_core::Tensor>> {
-                let values: Vec<_> = inputs.iter().cloned().map(flambeau_core::Value::Tensor).collect();
-                let out = crate::by_name::Run::run_by_name(self, &values, &[])?;
-                let given = out.iter().filter(|v| !matches!(v, flambeau_core::Value::None));
-                given.map(flambeau_core::dispatch::value::FromValue::from_value).collect()
+                crate::by_name::on_values(&|v, k| crate::by_name::Run::run_by_name(self, v, k), inputs)
             }
             fn run_by_name(
                 &self,
@@ -203,10 +201,10 @@ macro_rules! by_values {
                 let names = $names;
                 let $a = crate::by_name::ForwardArgs::bind(stringify!($t), &names, $required, args, kwargs)?;
                 let $m = self;
-                let out: Vec<_> = $call?;
-                Ok(out.into_iter().map(flambeau_core::dispatch::value::IntoValue::into_value).collect())
+                Ok(crate::by_name::values($call?))
             }
         }
+        #[cfg(feature = "by-name")]
         impl flambeau_core::dispatch::object::Instance for $t {
             fn into_object(self) -> flambeau_core::dispatch::object::ObjectRef {
                 crate::by_name::ModuleObject::make(self)

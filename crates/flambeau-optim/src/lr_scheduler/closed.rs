@@ -4,7 +4,6 @@
 #![allow(non_snake_case)]
 
 use super::{At, Schedule, Scheduler, options_are_state, schedule};
-use crate::by_name;
 use crate::options::Resumed;
 use flambeau_core::dispatch::value::FromValue;
 use flambeau_core::{Error, Result, Value, ensure};
@@ -22,7 +21,7 @@ fn no_zero(n: i64) -> Result<()> {
     Ok(())
 }
 
-#[class("torch.optim.lr_scheduler.StepLR", make = by_name::scheduler::<StepLROptions>, values, include(Resumed))]
+#[class("torch.optim.lr_scheduler.StepLR", make = crate::by_name::scheduler::<StepLROptions>, values, include(Resumed))]
 pub struct StepLROptions {
     /// Steps between two changes.
     pub step_size: i64,
@@ -47,7 +46,7 @@ impl Schedule for StepLROptions {
     options_are_state!();
 }
 
-#[class("torch.optim.lr_scheduler.MultiStepLR", make = by_name::scheduler::<MultiStepLROptions>, values, include(Resumed))]
+#[class("torch.optim.lr_scheduler.MultiStepLR", make = crate::by_name::scheduler::<MultiStepLROptions>, values, include(Resumed))]
 pub struct MultiStepLROptions {
     /// Steps at which to change.
     pub milestones: Vec<i64>,
@@ -99,7 +98,7 @@ impl Schedule for MultiStepLROptions {
     }
 }
 
-#[class("torch.optim.lr_scheduler.ConstantLR", make = by_name::scheduler::<ConstantLROptions>, values, include(Resumed))]
+#[class("torch.optim.lr_scheduler.ConstantLR", make = crate::by_name::scheduler::<ConstantLROptions>, values, include(Resumed))]
 pub struct ConstantLROptions {
     /// Factor until the end.
     #[default(1.0 / 3.0)]
@@ -137,7 +136,7 @@ impl Schedule for ConstantLROptions {
     options_are_state!();
 }
 
-#[class("torch.optim.lr_scheduler.LinearLR", make = by_name::scheduler::<LinearLROptions>, values, include(Resumed))]
+#[class("torch.optim.lr_scheduler.LinearLR", make = crate::by_name::scheduler::<LinearLROptions>, values, include(Resumed))]
 pub struct LinearLROptions {
     /// Factor at the start.
     #[default(1.0 / 3.0)]
@@ -185,7 +184,7 @@ impl Schedule for LinearLROptions {
     options_are_state!();
 }
 
-#[class("torch.optim.lr_scheduler.ExponentialLR", make = by_name::scheduler::<ExponentialLROptions>, values, include(Resumed))]
+#[class("torch.optim.lr_scheduler.ExponentialLR", make = crate::by_name::scheduler::<ExponentialLROptions>, values, include(Resumed))]
 pub struct ExponentialLROptions {
     /// Factor of each step.
     pub gamma: f64,
@@ -203,7 +202,7 @@ impl Schedule for ExponentialLROptions {
     options_are_state!();
 }
 
-#[class("torch.optim.lr_scheduler.PolynomialLR", make = by_name::scheduler::<PolynomialLROptions>, values, include(Resumed))]
+#[class("torch.optim.lr_scheduler.PolynomialLR", make = crate::by_name::scheduler::<PolynomialLROptions>, values, include(Resumed))]
 pub struct PolynomialLROptions {
     /// Steps until the learning rate is 0.
     #[default(5)]
@@ -230,7 +229,7 @@ impl Schedule for PolynomialLROptions {
     options_are_state!();
 }
 
-#[class("torch.optim.lr_scheduler.CosineAnnealingLR", make = by_name::scheduler::<CosineAnnealingLROptions>, values, include(Resumed))]
+#[class("torch.optim.lr_scheduler.CosineAnnealingLR", make = crate::by_name::scheduler::<CosineAnnealingLROptions>, values, include(Resumed))]
 pub struct CosineAnnealingLROptions {
     /// Steps of half a period.
     pub T_max: i64,

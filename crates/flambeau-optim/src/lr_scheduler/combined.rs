@@ -3,10 +3,12 @@
 use super::{LRScheduler, floats, lrs_of, numbers};
 use crate::optimizer::Optimizer;
 use crate::optimizer::state_dict::{text, tree, value};
+#[cfg(feature = "by-name")]
+use flambeau_core::Value;
 use flambeau_core::api::ergonomic::expect;
 use flambeau_core::dispatch::value::FromValue;
 use flambeau_core::types::deep;
-use flambeau_core::{Error, ErrorKind, Result, Tensor, Value, ensure};
+use flambeau_core::{Error, ErrorKind, Result, Tensor, ensure};
 use flambeau_serialization::Tree;
 
 type Parts = Vec<Box<dyn LRScheduler>>;
@@ -261,6 +263,7 @@ impl LRScheduler for SequentialLR {
 }
 
 /// The value of a list of schedules in a by-name call must be a list.
+#[cfg(feature = "by-name")]
 pub(crate) fn list_of(v: &Value) -> Result<&[Value]> {
     v.items().ok_or_else(|| Error::type_(format!("object of type '{}' has no len()", v.type_name())))
 }

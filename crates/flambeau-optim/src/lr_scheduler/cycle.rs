@@ -2,7 +2,6 @@
 
 use super::cyclic::CycleMomentum;
 use super::{At, Schedule, Scheduler};
-use crate::by_name;
 use crate::optimizer::Optimizer;
 use crate::options::Resumed;
 use crate::options::number_or_tensor::{Number, PerGroup};
@@ -14,7 +13,7 @@ use flambeau_core::{Error, Result, Scalar, Value, ensure};
 use flambeau_macros::class;
 use std::f64::consts::PI;
 
-#[class("torch.optim.lr_scheduler.OneCycleLR", make = by_name::scheduler::<OneCycleLROptions>, 
+#[class("torch.optim.lr_scheduler.OneCycleLR", make = crate::by_name::scheduler::<OneCycleLROptions>, 
     include(CycleMomentum(base_momentum = 0.85, max_momentum = 0.95), Resumed),
     order(max_lr, total_steps, epochs, steps_per_epoch, pct_start, anneal_strategy, CycleMomentum, div_factor, final_div_factor,
         three_phase, Resumed))]

@@ -1,7 +1,6 @@
 //! Cyclical learning rates.
 
 use super::{At, Schedule, Scheduler, floats, numbers, schedule};
-use crate::by_name;
 use crate::optimizer::Optimizer;
 use crate::options::Resumed;
 use crate::options::number_or_tensor::{Number, PerGroup};
@@ -59,7 +58,7 @@ pub(crate) struct CycleMomentum {
     pub max_momentum: PerGroup,
 }
 
-#[class("torch.optim.lr_scheduler.CyclicLR", make = by_name::scheduler::<CyclicLROptions>, include(CycleMomentum, Resumed))]
+#[class("torch.optim.lr_scheduler.CyclicLR", make = crate::by_name::scheduler::<CyclicLROptions>, include(CycleMomentum, Resumed))]
 pub struct CyclicLROptions {
     /// Lowest learning rate.
     pub base_lr: PerGroup,

@@ -1,7 +1,6 @@
 //! Schedules by functions of the step.
 
 use super::{At, Schedule, Scheduler};
-use crate::by_name;
 use crate::options::Resumed;
 use flambeau_core::api::into_arg::IntoArg;
 use flambeau_core::dispatch::value::{FromValue, IntoValue};
@@ -86,7 +85,7 @@ impl IntoValue for Lambdas {
 
 macro_rules! by_function {
     ($(#[$doc:meta])* $name:ident, $options:ident, $path:literal, |$o:ident, $at:ident| $e:expr) => {
-        #[class($path, make = by_name::scheduler::<$options>, include(Resumed))]
+        #[class($path, make = crate::by_name::scheduler::<$options>, include(Resumed))]
         pub struct $options {
             /// Functions of the step.
             pub lr_lambda: Lambdas,

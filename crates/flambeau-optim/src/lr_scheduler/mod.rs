@@ -31,6 +31,7 @@ pub use closed::{
     ExponentialLROptions, LinearLR, LinearLROptions, MultiStepLR, MultiStepLROptions, PolynomialLR,
     PolynomialLROptions, StepLR, StepLROptions,
 };
+#[cfg(feature = "by-name")]
 pub(crate) use combined::list_of;
 pub use combined::{ChainedScheduler, SequentialLR};
 pub use cycle::{Cycle, OneCycleLR, OneCycleLROptions};
@@ -50,7 +51,7 @@ use flambeau_core::types::deep::{self, Deep};
 use flambeau_core::types::order::Mutex;
 use flambeau_core::{Error, Result, Tensor, Value, ensure};
 use flambeau_serialization::Tree;
-use std::fmt::Debug;
+use std::fmt::{self, Debug};
 use std::sync::Arc;
 
 /// Where a schedule stands when it is asked for learning rates.
@@ -342,20 +343,38 @@ fn check_initial(optimizer: &dyn Optimizer) -> Result<()> {
 }
 
 /// A rule together with its place.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Scheduler<S> {
     rule: S,
+    at: Standing,
+}
+/// Where a schedule stands. What it does there is done of a rule without its type, and so compiled once.
+#[derive(Clone)]
+struct Standing {
     base: Vec<f64>,
     last_lr: Vec<f64>,
     epoch: i64,
     step_count: i64,
 }
-impl<S: Schedule> Scheduler<S> {
-    /// A schedule over the optimizer's groups, at its start: it sets their learning rates.
-    ///
-    /// # Errors
-    /// Options that do not fit.
-    pub fn of(optimizer: &mut dyn Optimizer, mut rule: S) -> Result<Self> {
+impl<S: Debug> Debug for Scheduler<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Standing { base, last_lr, epoch, step_count } = &self.at;
+        let parts: [(&str, &dyn Debug); 5] = [
+            ("rule", &self.rule),
+            ("base", base),
+            ("last_lr", last_lr),
+            ("epoch", epoch),
+            ("step_count", step_count),
+        ];
+        let mut all = f.debug_struct("Scheduler");
+        for (name, v) in parts {
+            all.field(name, v);
+        }
+        all.finish()
+    }
+}
+impl Standing {
+    fn of(optimizer: &mut dyn Optimizer, rule: &mut dyn Schedule) -> Result<Standing> {
         rule.start(optimizer)?;
         let epoch = rule.resume_from();
         if epoch == -1 {
@@ -364,14 +383,20 @@ impl<S: Schedule> Scheduler<S> {
             check_initial(optimizer)?;
         }
         let base = (0..optimizer.group_count()).map(|g| optimizer.initial_lr(g)).collect();
-        let mut out = Scheduler { rule, base, last_lr: Vec::new(), epoch, step_count: 0 };
-        out.restart(optimizer)?;
-        if let Some(base) = out.rule.base() {
+        let mut out = Standing { base, last_lr: Vec::new(), epoch, step_count: 0 };
+        out.restart(rule, optimizer)?;
+        if let Some(base) = rule.base() {
             out.base = base;
         }
         Ok(out)
     }
-    fn apply(&mut self, optimizer: &mut dyn Optimizer, initial: bool, jump: bool) -> Result<()> {
+    fn apply(
+        &mut self,
+        rule: &mut dyn Schedule,
+        optimizer: &mut dyn Optimizer,
+        initial: bool,
+        jump: bool,
+    ) -> Result<()> {
         let current = lrs_of(optimizer);
         let at = At {
             epoch: self.epoch,
@@ -381,10 +406,10 @@ impl<S: Schedule> Scheduler<S> {
             step_count: self.step_count,
             optimizer,
         };
-        let closed = if jump { self.rule.closed_form(at) } else { None };
+        let closed = if jump { rule.closed_form(at) } else { None };
         let (lrs, momenta) = match closed {
             Some(lrs) => (lrs, None),
-            None => (self.rule.lrs(at)?, self.rule.momenta(at)),
+            None => (rule.lrs(at)?, rule.momenta(at)),
         };
         for (g, m) in momenta.into_iter().flatten().enumerate() {
             optimizer.set_momentum(g, Value::Float(m))?;
@@ -393,14 +418,77 @@ impl<S: Schedule> Scheduler<S> {
         self.last_lr = lrs_of(optimizer);
         Ok(())
     }
-    fn advance(&mut self, optimizer: &mut dyn Optimizer, initial: bool) -> Result<()> {
-        if let Some(next) = self.rule.advance(self.epoch, None) {
+    fn advance(
+        &mut self,
+        rule: &mut dyn Schedule,
+        optimizer: &mut dyn Optimizer,
+        initial: bool,
+    ) -> Result<()> {
+        if let Some(next) = rule.advance(self.epoch, None) {
             self.epoch = next?;
-            return self.apply(optimizer, initial, false);
+            return self.apply(rule, optimizer, initial, false);
         }
         self.step_count += 1;
         self.epoch = self.epoch.saturating_add(1);
-        self.apply(optimizer, initial, false)
+        self.apply(rule, optimizer, initial, false)
+    }
+    fn step_to(&mut self, rule: &mut dyn Schedule, optimizer: &mut dyn Optimizer, epoch: f64) -> Result<()> {
+        if let Some(next) = rule.advance(self.epoch, Some(epoch)) {
+            self.epoch = next?;
+            return self.apply(rule, optimizer, false, false);
+        }
+        self.step_count += 1;
+        self.jump(rule, optimizer, epoch as i64)
+    }
+    fn jump(&mut self, rule: &mut dyn Schedule, optimizer: &mut dyn Optimizer, epoch: i64) -> Result<()> {
+        self.epoch = epoch;
+        self.apply(rule, optimizer, false, true)
+    }
+    fn restart(&mut self, rule: &mut dyn Schedule, optimizer: &mut dyn Optimizer) -> Result<()> {
+        self.step_count = 0;
+        self.advance(rule, optimizer, true)
+    }
+    fn lrs(&self, rule: &mut dyn Schedule, optimizer: &dyn Optimizer) -> Result<Vec<f64>> {
+        let (current, base) = (lrs_of(optimizer), self.base.clone());
+        let (epoch, step_count) = (self.epoch, self.step_count);
+        rule.lrs(At { epoch, base: &base, current: &current, initial: false, step_count, optimizer })
+    }
+    fn save(&self, rule: &dyn Schedule) -> Tree<Tensor> {
+        let mut all = rule.entries();
+        all.extend([
+            ("base_lrs", floats(&self.base)),
+            ("last_epoch", Value::Int(self.epoch)),
+            ("_step_count", Value::Int(self.step_count)),
+            ("_is_initial", Value::Bool(false)),
+            ("_get_lr_called_within_step", Value::Bool(false)),
+            ("_last_lr", floats(&self.last_lr)),
+        ]);
+        all.extend(rule.last_entries());
+        Tree::Dict(all.iter().map(|(n, v)| (text(n), saved_tree(n, v))).collect())
+    }
+    fn load(&mut self, rule: &mut dyn Schedule, state: &Tree<Tensor>) -> Result<()> {
+        for (k, v) in state.entries().ok_or_else(not_a_dict)? {
+            let Tree::Str(name) = k else { continue };
+            let v = &value(v)?;
+            match name.as_str() {
+                "base_lrs" => self.base = numbers(v)?,
+                "last_epoch" => self.epoch = i64::from_value(v)?,
+                "_step_count" => self.step_count = i64::from_value(v)?,
+                "_last_lr" => self.last_lr = numbers(v)?,
+                name => rule.load(name, v)?,
+            }
+        }
+        Ok(())
+    }
+}
+impl<S: Schedule> Scheduler<S> {
+    /// A schedule over the optimizer's groups, at its start: it sets their learning rates.
+    ///
+    /// # Errors
+    /// Options that do not fit.
+    pub fn of(optimizer: &mut dyn Optimizer, mut rule: S) -> Result<Self> {
+        let at = Standing::of(optimizer, &mut rule)?;
+        Ok(Scheduler { rule, at })
     }
     /// The rule.
     pub fn rule(&self) -> &S {
@@ -408,7 +496,7 @@ impl<S: Schedule> Scheduler<S> {
     }
     /// Learning rates that the groups started with.
     pub fn base_lrs(&self) -> &[f64] {
-        &self.base
+        &self.at.base
     }
 }
 /// For the lists of [`SequentialLR`] and [`ChainedScheduler`]: `vec![warmup.into(), cosine.into()]`.
@@ -429,65 +517,34 @@ impl From<ChainedScheduler> for Box<dyn LRScheduler> {
 }
 impl<S: Schedule> LRScheduler for Scheduler<S> {
     fn try_step(&mut self, optimizer: &mut dyn Optimizer) -> Result<()> {
-        self.advance(optimizer, false)
+        self.at.advance(&mut self.rule, optimizer, false)
     }
     fn try_step_to(&mut self, optimizer: &mut dyn Optimizer, epoch: f64) -> Result<()> {
-        if let Some(next) = self.rule.advance(self.epoch, Some(epoch)) {
-            self.epoch = next?;
-            return self.apply(optimizer, false, false);
-        }
-        self.step_count += 1;
-        self.jump(optimizer, epoch as i64)
+        self.at.step_to(&mut self.rule, optimizer, epoch)
     }
     fn get_last_lr(&self) -> &[f64] {
-        &self.last_lr
+        &self.at.last_lr
     }
     fn get_lr(&mut self, optimizer: &dyn Optimizer) -> Result<Vec<f64>> {
-        let current = lrs_of(optimizer);
-        let base = self.base.clone();
-        let (epoch, step_count) = (self.epoch, self.step_count);
-        self.rule.lrs(At { epoch, base: &base, current: &current, initial: false, step_count, optimizer })
+        self.at.lrs(&mut self.rule, optimizer)
     }
     fn last_epoch(&self) -> i64 {
-        self.epoch
+        self.at.epoch
     }
     fn state_dict(&self) -> Tree<Tensor> {
-        let mut all = self.rule.entries();
-        all.extend([
-            ("base_lrs", floats(&self.base)),
-            ("last_epoch", Value::Int(self.epoch)),
-            ("_step_count", Value::Int(self.step_count)),
-            ("_is_initial", Value::Bool(false)),
-            ("_get_lr_called_within_step", Value::Bool(false)),
-            ("_last_lr", floats(&self.last_lr)),
-        ]);
-        all.extend(self.rule.last_entries());
-        Tree::Dict(all.iter().map(|(n, v)| (text(n), saved_tree(n, v))).collect())
+        self.at.save(&self.rule)
     }
     fn load_state_dict(&mut self, state: &Tree<Tensor>) -> Result<()> {
-        for (k, v) in state.entries().ok_or_else(not_a_dict)? {
-            let Tree::Str(name) = k else { continue };
-            let v = &value(v)?;
-            match name.as_str() {
-                "base_lrs" => self.base = numbers(v)?,
-                "last_epoch" => self.epoch = i64::from_value(v)?,
-                "_step_count" => self.step_count = i64::from_value(v)?,
-                "_last_lr" => self.last_lr = numbers(v)?,
-                name => self.rule.load(name, v)?,
-            }
-        }
-        Ok(())
+        self.at.load(&mut self.rule, state)
     }
     fn undo(&mut self) {
-        self.epoch = self.epoch.saturating_sub(1);
+        self.at.epoch = self.at.epoch.saturating_sub(1);
     }
     fn restart(&mut self, optimizer: &mut dyn Optimizer) -> Result<()> {
-        self.step_count = 0;
-        self.advance(optimizer, true)
+        self.at.restart(&mut self.rule, optimizer)
     }
     fn jump(&mut self, optimizer: &mut dyn Optimizer, epoch: i64) -> Result<()> {
-        self.epoch = epoch;
-        self.apply(optimizer, false, true)
+        self.at.jump(&mut self.rule, optimizer, epoch)
     }
 }
 fn not_a_dict() -> Error {

@@ -4,7 +4,6 @@
 #![allow(non_snake_case)]
 
 use super::{At, Schedule, Scheduler, schedule};
-use crate::by_name;
 use crate::options::Resumed;
 use crate::options::number_or_tensor::Number;
 use flambeau_core::dispatch::value::{FromValue, IntoValue};
@@ -13,7 +12,7 @@ use flambeau_core::{Result, Scalar, Value, ensure};
 use flambeau_macros::class;
 use std::f64::consts::PI;
 
-#[class("torch.optim.lr_scheduler.CosineAnnealingWarmRestarts", make = by_name::scheduler::<CosineAnnealingWarmRestartsOptions>, include(Resumed))]
+#[class("torch.optim.lr_scheduler.CosineAnnealingWarmRestarts", make = crate::by_name::scheduler::<CosineAnnealingWarmRestartsOptions>, include(Resumed))]
 pub struct CosineAnnealingWarmRestartsOptions {
     /// Steps until the first restart.
     pub T_0: Number,

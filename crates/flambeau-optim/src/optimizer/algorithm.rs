@@ -1,10 +1,9 @@
 //! What an update rule says of itself, and its step over the groups.
 
-use crate::optimizer::Optim;
 use crate::optimizer::group::{Entry, ParamGroup, State};
+use crate::optimizer::{Optim, erased};
 use crate::options::number_or_tensor::Number;
-use flambeau_core::internal::RawTensor as _;
-use flambeau_core::{Result, Tensor, Value, ensure};
+use flambeau_core::{Result, Tensor, Value};
 use std::fmt;
 
 /// A function that computes the loss and runs backward.
@@ -65,32 +64,7 @@ pub trait Algorithm: Clone + fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// As for [`Algorithm::update`]; a parameter that a conversion of its module replaced.
     fn step(optim: &mut Optim<Self>, closure: Option<Closure<'_>>) -> Result<Option<Tensor>> {
-        let loss = match closure {
-            Some(f) => Some(flambeau_autograd::enable_grad(f)?),
-            None => None,
-        };
-        let _mode = flambeau_autograd::set_grad_enabled_guard(optim.defaults().differentiable());
-        for (g, group) in optim.param_groups.iter_mut().enumerate() {
-            let ParamGroup { params, states, options, .. } = group;
-            let mut entries = Vec::with_capacity(params.len());
-            for (i, (p, state)) in params.iter().zip(states).enumerate() {
-                ensure!(
-                    !p.is_replaced(),
-                    Runtime,
-                    "{}: parameter {i} of group {g} was replaced when its module was converted (to, half, ...): build \
-                     the optimizer after the conversion",
-                    Self::NAME
-                );
-                if let Some(grad) = p.grad() {
-                    ensure!(Self::SPARSE || !grad.is_sparse_any(), Runtime, "{}", Self::refuses_sparse());
-                    entries.push(Entry { param: p.tensor(), grad, state });
-                }
-            }
-            if !entries.is_empty() {
-                options.update(&mut entries)?;
-            }
-        }
-        Ok(loss)
+        erased::step(optim, closure)
     }
     /// All options by name.
     fn options(&self) -> Vec<(&'static str, Value)>;
@@ -132,6 +106,7 @@ macro_rules! algorithm {
         fn parameters() -> &'static [flambeau_core::dispatch::object::Parameter] {
             &Self::PARAMETERS
         }
+        #[inline]
         fn of_values(values: &[Option<flambeau_core::Value>]) -> flambeau_core::Result<Self> {
             Self::from_values(values)
         }
@@ -163,7 +138,11 @@ macro_rules! build {
                 self,
                 params: impl crate::optimizer::parameters::IntoParameters,
             ) -> flambeau_core::Result<$t> {
-                crate::optimizer::Optim::with_options(params, self)
+                self.build_of(params.into_parameters())
+            }
+            // of no type of the caller's, so that it is compiled here and not in each program
+            fn build_of(self, params: Vec<flambeau_nn::Parameter>) -> flambeau_core::Result<$t> {
+                crate::optimizer::Optim::of_list(params, self)
             }
             /// Builds the optimizer of parameters with their names, which state dicts then carry.
             ///

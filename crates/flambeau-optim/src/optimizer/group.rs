@@ -147,13 +147,4 @@ impl<A> ParamGroup<A> {
     pub fn param_names(&self) -> Option<&[String]> {
         self.names.as_deref()
     }
-    pub(crate) fn extra(&self, name: &str) -> Option<&Value> {
-        self.extras.iter().find(|(n, _)| n == name).map(|(_, v)| v)
-    }
-    pub(crate) fn set_extra(&mut self, name: &str, v: Value) {
-        match self.extras.iter_mut().find(|(n, _)| n == name) {
-            Some((_, old)) => *old = v,
-            None => self.extras.push((name.to_owned(), v)),
-        }
-    }
 }

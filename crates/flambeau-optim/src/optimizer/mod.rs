@@ -1,28 +1,25 @@
 //! The `Optimizer` trait and the one implementation of everything but the algorithms.
 
 pub(crate) mod algorithm;
+pub(crate) mod erased;
 pub(crate) mod group;
 pub(crate) mod hooks;
 pub(crate) mod parameters;
 pub(crate) mod state_dict;
+mod values;
 
 use crate::optimizer::algorithm::{Algorithm, Closure};
 use crate::optimizer::group::{ParamGroup, State};
 use crate::optimizer::hooks::{Hooks, StepArgs};
 use crate::optimizer::parameters::IntoParameters;
-use crate::options::number_or_tensor::{Number, text};
-use crate::step::fused;
+use crate::options::number_or_tensor::Number;
 use flambeau_autograd::RemovableHandle;
-use flambeau_autograd::TensorAutogradExt;
 use flambeau_core::api::ergonomic::expect;
 use flambeau_core::api::into_arg::IntoArg;
-use flambeau_core::dispatch::value::{FromValue, IntoValue};
 use flambeau_core::internal::RawTensor as _;
-use flambeau_core::types::order::none_held;
-use flambeau_core::{Error, Result, Tensor, Value, ensure};
+use flambeau_core::{Result, Tensor, Value, ensure};
 use flambeau_nn::{Parameter, ZeroGradOptions};
 use flambeau_serialization::{ToTree, Tree};
-use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -57,18 +54,14 @@ pub trait Optimizer: fmt::Debug + Send {
     }
     /// Whether the step itself takes out what losses were scaled by ([`Optimizer::try_step_scaled`]): fused ones do.
     fn supports_scaling(&self) -> bool {
-        matches!(self.default_option("fused"), Some(Value::Bool(true)))
+        values::is_true(self.default_option("fused"))
     }
     /// A fused step with gradients divided by `grad_scale`, unless `found_inf` is 1: then nothing happens.
     ///
     /// # Errors
     /// As for [`Optimizer::try_step`]; a tensor of several elements.
     fn try_step_scaled(&mut self, grad_scale: Option<&Tensor>, found_inf: &Tensor) -> Result<()> {
-        // counts of steps stand still too, so the call itself is left out
-        if found_inf.try_item::<f32>()? != 0.0 {
-            return Ok(());
-        }
-        fused::scaled(grad_scale, || self.try_step())
+        values::scaled(grad_scale, found_inf, &mut || self.try_step())
     }
     /// Forgets all gradients.
     #[track_caller]
@@ -139,7 +132,7 @@ pub trait Optimizer: fmt::Debug + Send {
     }
     /// A numeric option of a group.
     fn option_value(&self, group: usize, name: &str) -> Option<f64> {
-        Number::from_value(&self.option(group, name)?).ok().map(|n| n.value())
+        values::number(self.option(group, name))
     }
     /// Learning rate that schedules start from; the present one unless it was set.
     fn initial_lr(&self, group: usize) -> f64 {
@@ -147,27 +140,18 @@ pub trait Optimizer: fmt::Debug + Send {
     }
     /// Momentum or first decay rate of a group, where the algorithm has one.
     fn momentum(&self, group: usize) -> Option<f64> {
-        if self.default_option("betas").is_none() {
-            return self.option_value(group, "momentum");
+        match self.default_option("betas") {
+            Some(_) => values::first_number(self.option(group, "betas")),
+            None => self.option_value(group, "momentum"),
         }
-        self.option(group, "betas")?
-            .items()?
-            .first()
-            .and_then(|b| Number::from_value(b).ok())
-            .map(|n| n.value())
     }
     /// Sets it.
     ///
     /// # Errors
     /// An optimizer without.
     fn set_momentum(&mut self, group: usize, v: Value) -> Result<()> {
-        match self.option(group, "betas").as_ref().and_then(Value::items) {
-            Some([_, rest @ ..]) => {
-                let betas = std::iter::once(v).chain(rest.iter().cloned()).collect();
-                self.set_option(group, "betas", Value::Tuple(betas))
-            }
-            _ => self.set_option(group, "momentum", v),
-        }
+        let (name, v) = values::momentum(self.option(group, "betas"), v);
+        self.set_option(group, name, v)
     }
 }
 
@@ -186,9 +170,7 @@ impl<A: Algorithm> Optim<A> {
     /// # Errors
     /// Options out of range; no parameters; tensors that are no leaves.
     pub fn with_options(params: impl IntoParameters, options: A) -> Result<Self> {
-        let params = params.into_parameters();
-        let group = if params.is_empty() { vec![] } else { vec![(params, options.clone())] };
-        Self::with_groups(group, options)
+        Self::of_list(params.into_parameters(), options)
     }
     /// One group of parameters that have names, which state dicts then carry.
     ///
@@ -200,9 +182,7 @@ impl<A: Algorithm> Optim<A> {
     ) -> Result<Self> {
         let (names, params): (Vec<String>, Vec<Parameter>) =
             params.into_iter().map(|(n, p)| (n.into(), p.into())).unzip();
-        let group =
-            if params.is_empty() { vec![] } else { vec![(params, Some(names), options.clone(), vec![])] };
-        Self::with_all(group, options)
+        Self::of_one(params, Some(names), options)
     }
     /// Several groups, each with its own options; `defaults` are those of groups that are added later.
     ///
@@ -225,22 +205,40 @@ impl<A: Algorithm> Optim<A> {
         groups.iter().try_for_each(|(_, o)| o.check())?;
         Self::with_all(groups.into_iter().map(|(p, o)| (p, None, o, vec![])).collect(), defaults)
     }
+    /// [`Optim::with_options`] of a list.
+    pub(crate) fn of_list(params: Vec<Parameter>, options: A) -> Result<Self> {
+        if !params.is_empty() {
+            options.check()?;
+        }
+        Self::of_one(params, None, options)
+    }
+    /// One group, whose options are the defaults.
+    fn of_one(params: Vec<Parameter>, names: Option<Vec<String>>, options: A) -> Result<Self> {
+        let mut out = Self::start(options.clone(), params.is_empty())?;
+        out.add_group(params, names, options, Vec::new(), Vec::new())?;
+        out.defaults.check_groups(&out.param_groups)?;
+        Ok(out)
+    }
     /// Groups with names and the keys that they were given.
     #[allow(clippy::type_complexity)]
     pub(crate) fn with_all(
         groups: Vec<(Vec<Parameter>, Option<Vec<String>>, A, Vec<(String, Value)>)>,
-        mut defaults: A,
+        defaults: A,
     ) -> Result<Self> {
-        defaults.complete();
-        defaults.check()?;
-        ensure!(!groups.is_empty(), Value, "optimizer got an empty parameter list");
-        let mut out = Optim { param_groups: Vec::new(), defaults, hooks: Hooks::default() };
+        let mut out = Self::start(defaults, groups.is_empty())?;
         for (params, names, mut options, given) in groups {
-            let extras = set_all(&mut options, &given)?;
+            let extras = erased::set_all(&mut options, &given)?;
             out.add_group(params, names, options, given.into_iter().map(|(k, _)| k).collect(), extras)?;
         }
         out.defaults.check_groups(&out.param_groups)?;
         Ok(out)
+    }
+    /// No groups yet; `none` if there will be none.
+    fn start(mut defaults: A, none: bool) -> Result<Self> {
+        defaults.complete();
+        defaults.check()?;
+        ensure!(!none, Value, "optimizer got an empty parameter list");
+        Ok(Optim { param_groups: Vec::new(), defaults, hooks: Hooks::default() })
     }
     /// Adds a group of parameters with its own options.
     ///
@@ -259,61 +257,16 @@ impl<A: Algorithm> Optim<A> {
         given: Vec<String>,
         extras: Vec<(String, Value)>,
     ) -> Result<()> {
-        ensure!(
-            self.defaults.differentiable() || params.iter().all(|p| p.is_leaf() || p.retains_grad()),
-            Value,
-            "can't optimize a non-leaf Tensor"
-        );
-        ensure!(
-            self.param_groups.iter().all(|g| g.names.is_some() == names.is_some()),
-            Value,
-            "all optimizer param groups should be with/without names. cannot add param group {} to the optimizer",
-            if names.is_some() { "with names" } else { "without names" }
-        );
-        let known: HashSet<usize> =
-            self.param_groups.iter().flat_map(|g| &g.params).map(|p| p.tensor().id()).collect();
-        ensure!(
-            !params.iter().any(|p| known.contains(&p.tensor().id())),
-            Value,
-            "some parameters appear in more than one parameter group"
-        );
+        erased::check_new(self, &params, names.is_some())?;
         let mut group = ParamGroup::new(params, names, options);
-        group.options.complete();
-        group.given = given;
-        group.extras = extras;
-        for (p, s) in group.params.iter().zip(&mut group.states) {
-            group.options.prepare(p.tensor(), s)?;
-        }
+        erased::start(group.view_mut(), given, extras)?;
         self.param_groups.push(group);
         Ok(())
-    }
-    fn group_mut(&mut self, group: usize) -> Result<&mut ParamGroup<A>> {
-        let n = self.param_groups.len();
-        let found = self.param_groups.get_mut(group);
-        found.ok_or_else(|| Error::index(format!("parameter group {group} of {n}")))
     }
     /// The options that the optimizer was made with.
     pub fn defaults(&self) -> &A {
         &self.defaults
     }
-    fn run(&mut self, closure: Option<Closure<'_>>) -> Result<Option<Tensor>> {
-        let pre = hooks::global_step_pre().into_iter().chain(self.hooks.step_pre());
-        let mut args =
-            StepArgs { closure: closure.map(|f| Box::new(f) as Box<dyn FnMut() -> Result<Tensor>>) };
-        for hook in pre {
-            none_held("a hook of an optimizer runs");
-            hook(self, &mut args)?;
-        }
-        let loss = match &mut args.closure {
-            Some(f) => A::step(self, Some(&mut **f))?,
-            None => A::step(self, None)?,
-        };
-        for hook in self.hooks.step_post().into_iter().chain(hooks::global_step_post()) {
-            hook(self, &mut args)?;
-        }
-        Ok(loss)
-    }
-
     /// A hook that runs before each step.
     #[doc(alias = "torch.optim.Optimizer.register_step_pre_hook")]
     pub fn register_step_pre_hook(
@@ -392,48 +345,24 @@ impl<A: Algorithm + Default> Optim<A> {
     }
 }
 
-/// Sets options; gives those that are none.
-fn set_all<A: Algorithm>(options: &mut A, given: &[(String, Value)]) -> Result<Vec<(String, Value)>> {
-    let mut extras = Vec::new();
-    for (k, v) in given {
-        if !options.set_option(k, v)? && !A::fixed().iter().any(|(n, _)| n == k) {
-            extras.push((k.clone(), v.clone()));
-        }
-    }
-    Ok(extras)
-}
-
 impl<A: Algorithm> Optimizer for Optim<A> {
     fn name(&self) -> &'static str {
         A::NAME
     }
     fn try_step(&mut self) -> Result<()> {
-        self.run(None).map(|_| ())
+        erased::run_alone(self)
     }
     fn try_step_closure(&mut self, closure: Closure<'_>) -> Result<Tensor> {
-        self.run(Some(closure))?.ok_or_else(|| Error::runtime(format!("{}: the step gave no loss", A::NAME)))
+        erased::run_closure(self, closure)
     }
     fn try_zero_grad(&mut self, options: ZeroGradOptions) -> Result<()> {
-        clear_grads(self.param_groups.iter().flat_map(|g| &g.params), options.set_to_none)
+        erased::zero_grad(self, options.set_to_none)
     }
     fn state_dict(&self) -> Tree<Tensor> {
-        self.hooks.state_dict_pre().iter().for_each(|hook| hook(self));
-        let mut state = state_dict::save(self);
-        for hook in self.hooks.state_dict_post() {
-            state = hook(self, &state).unwrap_or(state);
-        }
-        state
+        erased::save(self)
     }
     fn load_state_dict(&mut self, state: &Tree<Tensor>) -> Result<()> {
-        let mut replaced: Option<Tree<Tensor>> = None;
-        for hook in self.hooks.load_pre() {
-            if let Some(other) = hook(self, replaced.as_ref().unwrap_or(state)) {
-                replaced = Some(other);
-            }
-        }
-        state_dict::load(self, replaced.as_ref().unwrap_or(state))?;
-        self.hooks.load_post().iter().for_each(|hook| hook(self));
-        Ok(())
+        erased::load(self, state)
     }
     fn group_count(&self) -> usize {
         self.param_groups.len()
@@ -445,21 +374,13 @@ impl<A: Algorithm> Optimizer for Optim<A> {
         self.param_groups[group].state(param)
     }
     fn option(&self, group: usize, name: &str) -> Option<Value> {
-        let g = self.param_groups.get(group)?;
-        if name == "lr" {
-            return Some(g.options.lr().clone().into_value());
-        }
-        pick(&g.options, name).or_else(|| g.extra(name).cloned())
+        erased::option(self, group, name)
     }
     fn set_option(&mut self, group: usize, name: &str, v: Value) -> Result<()> {
-        let g = self.group_mut(group)?;
-        if !g.options.set_option(name, &v)? && !A::fixed().iter().any(|(n, _)| *n == name) {
-            g.set_extra(name, v);
-        }
-        Ok(())
+        erased::set_option(self, group, name, v)
     }
     fn default_option(&self, name: &str) -> Option<Value> {
-        pick(&self.defaults, name)
+        erased::pick(&self.defaults, name)
     }
     fn add_group_of_values(
         &mut self,
@@ -468,20 +389,15 @@ impl<A: Algorithm> Optimizer for Optim<A> {
         given: &[(String, Value)],
     ) -> Result<()> {
         let mut options = self.defaults.clone();
-        let extras = set_all(&mut options, given)?;
+        let extras = erased::set_all(&mut options, given)?;
         self.add_group(params, names, options, given.iter().map(|(k, _)| k.clone()).collect(), extras)
     }
     fn try_set_lr(&mut self, group: usize, lr: f64) -> Result<()> {
-        self.group_mut(group)?.options.lr_mut().set(lr)
+        erased::set_lr(self, group, lr)
     }
     fn hooks(&self) -> &Hooks {
         &self.hooks
     }
-}
-/// An option by name.
-fn pick<A: Algorithm>(options: &A, name: &str) -> Option<Value> {
-    let fixed = || A::fixed().iter().find(|(n, _)| *n == name).map(|(_, v)| v.clone());
-    options.options().into_iter().find(|(n, _)| *n == name).map(|(_, v)| v).or_else(fixed)
 }
 
 impl<A: Algorithm> ToTree for Optim<A> {
@@ -493,19 +409,12 @@ impl<A: Algorithm> ToTree for Optim<A> {
 impl<A: Algorithm> fmt::Display for Optim<A> {
     /// PyTorch's text.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (", A::NAME)?;
-        for (i, g) in self.param_groups.iter().enumerate() {
-            write!(f, "\nParameter Group {i}\n")?;
-            let mut all = state_dict::group_values(g);
-            all.sort_by(|(a, _), (b, _)| a.cmp(b));
-            all.iter().try_for_each(|(n, v)| writeln!(f, "    {n}: {}", text(v)))?;
-        }
-        f.write_str(")")
+        erased::print(self, f)
     }
 }
 impl<A: Algorithm> fmt::Debug for Optim<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
+        erased::print(self, f)
     }
 }
 

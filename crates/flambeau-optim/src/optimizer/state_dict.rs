@@ -1,8 +1,7 @@
 //! State dicts of optimizers, in the shape of PyTorch's files.
 
-use crate::optimizer::Optim;
-use crate::optimizer::algorithm::Algorithm;
-use crate::optimizer::group::{Kept, ParamGroup, State};
+use crate::optimizer::erased::{Class, Erased, Group, Rule, set_extra};
+use crate::optimizer::group::{Kept, State};
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::types::deep;
 use flambeau_core::{DType, Error, Result, Tensor, Value, ensure, ops};
@@ -66,22 +65,23 @@ fn value_at(t: &Tree<Tensor>, depth: usize) -> Result<Value> {
 }
 
 /// All entries of a group but its parameters, in PyTorch's order.
-pub(crate) fn group_values<A: Algorithm>(g: &ParamGroup<A>) -> Vec<(String, Value)> {
+pub(crate) fn group_values(g: &Group<'_>) -> Vec<(String, Value)> {
+    let class = g.rule.class();
     let mut options: Vec<(String, Value)> =
-        g.options.options().into_iter().map(|(n, v)| (n.trim_end_matches('_').to_owned(), v)).collect();
-    options.extend(A::fixed().iter().map(|(n, v)| ((*n).to_owned(), v.clone())));
-    if !A::ORDER.is_empty() {
-        let place = |n: &str| A::ORDER.iter().position(|o| *o == n).unwrap_or(A::ORDER.len());
+        g.rule.all().into_iter().map(|(n, v)| (n.trim_end_matches('_').to_owned(), v)).collect();
+    options.extend((class.fixed)().iter().map(|(n, v)| ((*n).to_owned(), v.clone())));
+    if !class.order.is_empty() {
+        let place = |n: &str| class.order.iter().position(|o| *o == n).unwrap_or(class.order.len());
         options.sort_by_key(|(n, _)| place(n));
     }
     let mut out = Vec::new();
-    for n in &g.given {
+    for n in g.given {
         let at = options.iter().position(|(o, _)| o == n);
         let known = at.map(|i| options.remove(i));
         out.extend(known.or_else(|| g.extra(n).map(|v| (n.clone(), v.clone()))));
     }
     let names = |n: &Vec<String>| Value::List(n.iter().map(|s| Value::Str(s.clone())).collect());
-    out.extend(g.names.as_ref().map(|n| ("param_names".to_owned(), names(n))));
+    out.extend(g.names.map(|n| ("param_names".to_owned(), names(n))));
     out.extend(options);
     out.extend(g.extras.iter().filter(|(n, _)| !g.given.contains(n)).cloned());
     out
@@ -99,13 +99,13 @@ fn cast(t: &Tensor, d: DType) -> Result<Tensor> {
     ops::to(&t.alias_detached(), Some(d), None, None, None, false, true, None)
 }
 
-pub(crate) fn save<A: Algorithm>(o: &Optim<A>) -> Tree<Tensor> {
+pub(crate) fn save(o: &dyn Erased) -> Tree<Tensor> {
     let mut state = Vec::new();
     let mut groups = Vec::new();
     let mut next = 0i64;
-    for g in &o.param_groups {
+    for g in (0..o.group_count()).filter_map(|g| o.group(g)) {
         let first = next;
-        for s in &g.states {
+        for s in g.states {
             if !s.is_empty() {
                 let kept = |(n, k): &(String, Kept)| {
                     let v = match k {
@@ -119,7 +119,7 @@ pub(crate) fn save<A: Algorithm>(o: &Optim<A>) -> Tree<Tensor> {
             }
             next += 1;
         }
-        let mut group: Vec<_> = group_values(g).iter().map(|(n, v)| (text(n), tree(v))).collect();
+        let mut group: Vec<_> = group_values(&g).iter().map(|(n, v)| (text(n), tree(v))).collect();
         group.push((text("params"), Tree::List((first..next).map(Tree::Int).collect())));
         groups.push(Tree::Dict(group));
     }
@@ -151,19 +151,19 @@ fn deep(mut v: Value, p: &Tensor) -> Result<Value> {
     Ok(v)
 }
 
-fn restored<A: Algorithm>(saved: &Tree<Tensor>, p: &Tensor) -> Result<State> {
+fn restored(class: &Class, saved: &Tree<Tensor>, p: &Tensor) -> Result<State> {
     let mut out = State::default();
     for (k, v) in saved.entries().unwrap_or_default() {
         let Tree::Str(name) = k else { continue };
         let kept = match v {
-            _ if A::FREE_STATE => Kept::Value(deep(value(v)?, p)?),
-            Tree::Tensor(t) if A::NUMBERS.contains(&name.as_str()) => {
+            _ if class.free_state => Kept::Value(deep(value(v)?, p)?),
+            Tree::Tensor(t) if class.numbers.contains(&name.as_str()) => {
                 // PyTorch casts all of the state to the parameter's dtype, but for the count of steps
                 let d = if name == "step" { t.dtype() } else { beside(t, p) };
                 let d = if d.is_floating() { d } else { DType::F32 };
                 Kept::Number(cast(t, d)?.try_item()?, d)
             }
-            Tree::Float(_) | Tree::Int(_) if A::NUMBERS.contains(&name.as_str()) => {
+            Tree::Float(_) | Tree::Int(_) if class.numbers.contains(&name.as_str()) => {
                 out.set_number(name, value(v)?.as_scalar().map_or(f64::NAN, |s| s.to_f64()));
                 continue;
             }
@@ -183,7 +183,15 @@ fn option(t: &Tree<Tensor>) -> Result<Value> {
     })
 }
 
-pub(crate) fn load<A: Algorithm>(o: &mut Optim<A>, saved: &Tree<Tensor>) -> Result<()> {
+/// A group as a state dict has it.
+struct New {
+    rule: Box<dyn Rule>,
+    names: Option<Vec<String>>,
+    extras: Vec<(String, Value)>,
+    states: Vec<State>,
+}
+
+pub(crate) fn load(o: &mut dyn Erased, saved: &Tree<Tensor>) -> Result<()> {
     let bad = || Error::value("the optimizer's state dict has no state or no param_groups");
     for part in ["param_groups", "state"] {
         ensure!(saved.get(part).is_some(), Index, "'{part}'");
@@ -191,19 +199,26 @@ pub(crate) fn load<A: Algorithm>(o: &mut Optim<A>, saved: &Tree<Tensor>) -> Resu
     let state = saved.get("state").and_then(Tree::entries).ok_or_else(bad)?;
     let Some(Tree::List(groups)) = saved.get("param_groups") else { return Err(bad()) };
     ensure!(
-        groups.len() == o.param_groups.len(),
+        groups.len() == o.group_count(),
         Value,
         "loaded state dict has a different number of parameter groups"
     );
-    let mut new = o.param_groups.clone();
-    for (g, saved) in new.iter_mut().zip(groups) {
+    let mut all = Vec::with_capacity(groups.len());
+    for (i, saved) in groups.iter().enumerate() {
+        let Some(g) = o.group(i) else { return Err(bad()) };
+        let class = g.rule.class();
         let Some(Tree::List(ids)) = saved.get("params") else { return Err(bad()) };
         ensure!(
             ids.len() == g.params.len(),
             Value,
             "loaded state dict contains a parameter group that doesn't match the size of optimizer's group"
         );
-        g.extras.clear();
+        let mut new = New {
+            rule: g.rule.another(),
+            names: g.names.cloned(),
+            extras: Vec::new(),
+            states: Vec::with_capacity(ids.len()),
+        };
         for (k, v) in saved.entries().unwrap_or_default() {
             let Tree::Str(name) = k else { continue };
             match name.as_str() {
@@ -211,27 +226,34 @@ pub(crate) fn load<A: Algorithm>(o: &mut Optim<A>, saved: &Tree<Tensor>) -> Resu
                 "param_names" => {
                     let Tree::List(l) = v else { continue };
                     let name = |t: &Tree<Tensor>| if let Tree::Str(s) = t { Some(s.clone()) } else { None };
-                    g.names = Some(l.iter().filter_map(name).collect());
+                    new.names = Some(l.iter().filter_map(name).collect());
                 }
                 name => {
                     let v = option(v)?;
-                    if !g.options.set_option(name, &v)? && !A::fixed().iter().any(|(n, _)| *n == name) {
-                        g.set_extra(name, v);
+                    if !new.rule.set(name, &v)? && !class.has_fixed(name) {
+                        set_extra(&mut new.extras, name, v);
                     }
                 }
             }
         }
-        for (i, id) in ids.iter().enumerate() {
+        for (p, id) in g.params.iter().zip(ids) {
             let found = state
                 .iter()
                 .find(|(k, _)| matches!((k, id), (Tree::Int(a), Tree::Int(b)) if a == b))
                 .map(|(_, v)| v);
-            g.states[i] = match found {
-                Some(s) => restored::<A>(s, g.params[i].tensor())?,
+            new.states.push(match found {
+                Some(s) => restored(class, s, p.tensor())?,
                 None => State::default(),
-            };
+            });
+        }
+        all.push(new);
+    }
+    // nothing of it is taken before all of it was read
+    for (i, mut new) in all.into_iter().enumerate() {
+        if let Some(g) = o.group_mut(i) {
+            g.rule.become_as(&mut *new.rule);
+            (*g.names, *g.extras, *g.states) = (new.names, new.extras, new.states);
         }
     }
-    o.param_groups = new;
     Ok(())
 }

@@ -13,11 +13,13 @@ use flambeau_nn_functional::ops as nn;
 /// `f` of the numbers, by a rule.
 pub(crate) fn through(
     t: &Tensor,
-    (scale, zero): (f64, i64),
+    rule: (f64, i64),
     f: impl FnOnce(&Tensor) -> Result<Tensor>,
 ) -> Result<Tensor> {
-    let y = f(&dequantize(t)?)?;
-    wrap(&rounded(&y, t.dtype(), scale, zero)?, t.dtype(), &uniform(scale, zero))
+    by_rule(t, rule, f(&dequantize(t)?))
+}
+fn by_rule(t: &Tensor, (scale, zero): (f64, i64), y: Result<Tensor>) -> Result<Tensor> {
+    wrap(&rounded(&y?, t.dtype(), scale, zero)?, t.dtype(), &uniform(scale, zero))
 }
 /// `f` of the numbers, by the tensor's own rule.
 pub(crate) fn kept(t: &Tensor, f: impl FnOnce(&Tensor) -> Result<Tensor>) -> Result<Tensor> {
@@ -26,10 +28,15 @@ pub(crate) fn kept(t: &Tensor, f: impl FnOnce(&Tensor) -> Result<Tensor>) -> Res
 /// `f` of the integers less what stands for zero, as numbers, and rounded again: means of windows, of which ties go to the even
 /// integer, and mixtures of neighbours.
 pub(crate) fn in_steps(t: &Tensor, f: impl FnOnce(&Tensor) -> Result<Tensor>) -> Result<Tensor> {
+    of_steps(t, f(&steps_of(t)?))
+}
+fn steps_of(t: &Tensor) -> Result<Tensor> {
     let (_, zero) = affine(t)?;
-    let steps =
-        cast(&ops::sub(&cast(&t.integers()?, DType::I64)?, &whole(zero)?, Scalar::Int(1))?, DType::F32)?;
-    let y = rounded(&f(&steps)?, t.dtype(), 1.0, zero)?;
+    let integers = cast(&t.integers()?, DType::I64)?;
+    cast(&ops::sub(&integers, &whole(zero)?, Scalar::Int(1))?, DType::F32)
+}
+fn of_steps(t: &Tensor, y: Result<Tensor>) -> Result<Tensor> {
+    let y = rounded(&y?, t.dtype(), 1.0, affine(t)?.1)?;
     mapped(t, |_| Ok(y))
 }
 fn into(t: &Tensor, result: &Tensor) -> Result<()> {

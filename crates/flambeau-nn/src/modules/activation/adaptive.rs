@@ -1,13 +1,11 @@
 //! The adaptive softmax (Grave et al. 2017).
 
-use crate::by_name::{ModuleObject, Run};
+use crate::by_name::Run;
 use crate::module::base::Base;
 use crate::modules::options::Factory;
 use crate::modules::{Linear, LinearOptions, Sequential};
 use flambeau_core::api::ergonomic::{expect, wrapped_number};
 use flambeau_core::backend::transfer::to_device;
-use flambeau_core::dispatch::object::Instance;
-use flambeau_core::dispatch::object::ObjectRef;
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::fmt_sizes;
 use flambeau_core::{DType, Error, Result, Scalar, Tensor, bail, ensure, ops};
@@ -230,8 +228,9 @@ impl Run for AdaptiveLogSoftmaxWithLoss {
         }
     }
 }
-impl Instance for AdaptiveLogSoftmaxWithLoss {
-    fn into_object(self) -> ObjectRef {
-        ModuleObject::make(self)
+#[cfg(feature = "by-name")]
+impl flambeau_core::dispatch::object::Instance for AdaptiveLogSoftmaxWithLoss {
+    fn into_object(self) -> flambeau_core::dispatch::object::ObjectRef {
+        crate::by_name::ModuleObject::make(self)
     }
 }

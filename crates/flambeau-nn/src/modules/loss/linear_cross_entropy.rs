@@ -5,18 +5,15 @@ use crate::modules::options::Factory;
 use crate::modules::{Linear, LinearOptions, layer_of};
 use crate::parameter::Buffer;
 use flambeau_core::api::into_arg::IntoArg;
-use flambeau_core::dispatch::object::{Kwargs, Object, ObjectRef, no_attribute};
-use flambeau_core::dispatch::value::{FromValue, IntoValue, Value};
 use flambeau_core::text::PyText;
-use flambeau_core::{DType, Error, Result, Tensor, ensure, ops};
+use flambeau_core::{DType, Result, Tensor, ensure, ops};
 use flambeau_macros::{Module, class};
 use flambeau_nn_functional::ops as f;
 use flambeau_nn_functional::ops::linear_cross_entropy::Chunking;
-use std::any::Any;
 
 /// How [`LinearCrossEntropyLoss`] works on the rows of its input in chunks, so that the logits of all rows and classes
 /// never exist together. Gradients come from the same chunks, worked on again in the backward pass.
-#[class("torch.nn.LinearCrossEntropyOptions", make = make_options)]
+#[class("torch.nn.LinearCrossEntropyOptions", make = object::make_options)]
 pub struct LinearCrossEntropyOptions {
     /// Whether the graph may be kept for another backward pass. It may in any case: nothing is used up here.
     #[default(false)]
@@ -68,46 +65,58 @@ impl IntoArg<LinearCrossEntropyOptions> for LinearCrossEntropyOptions {
         self
     }
 }
-impl FromValue for LinearCrossEntropyOptions {
-    fn from_value(v: &Value) -> Result<Self> {
-        let options = match v {
-            Value::Object(o) => o.downcast::<OptionsObject>().map(|o| o.0.clone()),
-            _ => None,
-        };
-        options
-            .ok_or_else(|| Error::type_(format!("expected LinearCrossEntropyOptions, not {}", v.type_name())))
+/// The options as a value of calls by name.
+#[cfg(feature = "by-name")]
+mod object {
+    use super::LinearCrossEntropyOptions;
+    use flambeau_core::dispatch::object::{Kwargs, Object, ObjectRef, no_attribute};
+    use flambeau_core::dispatch::value::{FromValue, IntoValue, Value};
+    use flambeau_core::text::PyText;
+    use flambeau_core::{Error, Result};
+    use std::any::Any;
+
+    impl FromValue for LinearCrossEntropyOptions {
+        fn from_value(v: &Value) -> Result<Self> {
+            let options = match v {
+                Value::Object(o) => o.downcast::<OptionsObject>().map(|o| o.0.clone()),
+                _ => None,
+            };
+            options.ok_or_else(|| {
+                Error::type_(format!("expected LinearCrossEntropyOptions, not {}", v.type_name()))
+            })
+        }
     }
-}
-struct OptionsObject(LinearCrossEntropyOptions);
-impl Object for OptionsObject {
-    fn type_name(&self) -> &'static str {
-        "LinearCrossEntropyOptions"
+    struct OptionsObject(LinearCrossEntropyOptions);
+    impl Object for OptionsObject {
+        fn type_name(&self) -> &'static str {
+            "LinearCrossEntropyOptions"
+        }
+        fn attribute(&self, name: &str) -> Result<Value> {
+            let o = &self.0;
+            Ok(match name {
+                "allow_retain_graph" => o.allow_retain_graph.into_value(),
+                "batch_chunk_size" => o.batch_chunk_size.into_value(),
+                "chunking_method" => o.chunking_method.clone().into_value(),
+                "acc_policy" => o.acc_policy.clone().into_value(),
+                "acc_dtype" => o.acc_dtype.into_value(),
+                _ => return Err(no_attribute(self.type_name(), name)),
+            })
+        }
+        fn repr(&self) -> String {
+            self.0.py_text()
+        }
+        fn as_any(&self) -> &dyn Any {
+            self
+        }
     }
-    fn attribute(&self, name: &str) -> Result<Value> {
-        let o = &self.0;
-        Ok(match name {
-            "allow_retain_graph" => o.allow_retain_graph.into_value(),
-            "batch_chunk_size" => o.batch_chunk_size.into_value(),
-            "chunking_method" => o.chunking_method.clone().into_value(),
-            "acc_policy" => o.acc_policy.clone().into_value(),
-            "acc_dtype" => o.acc_dtype.into_value(),
-            _ => return Err(no_attribute(self.type_name(), name)),
-        })
+    pub(super) fn make_options(args: &[Value], kwargs: &Kwargs) -> Result<ObjectRef> {
+        let parameters = &LinearCrossEntropyOptions::PARAMETERS;
+        let values =
+            flambeau_core::dispatch::object::bind("LinearCrossEntropyOptions", parameters, args, kwargs)?;
+        let options = LinearCrossEntropyOptions::from_values(&values)?;
+        options.check()?;
+        Ok(ObjectRef::new(OptionsObject(options)))
     }
-    fn repr(&self) -> String {
-        self.0.py_text()
-    }
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-}
-fn make_options(args: &[Value], kwargs: &Kwargs) -> Result<ObjectRef> {
-    let parameters = &LinearCrossEntropyOptions::PARAMETERS;
-    let values =
-        flambeau_core::dispatch::object::bind("LinearCrossEntropyOptions", parameters, args, kwargs)?;
-    let options = LinearCrossEntropyOptions::from_values(&values)?;
-    options.check()?;
-    Ok(ObjectRef::new(OptionsObject(options)))
 }
 
 #[class("torch.nn.LinearCrossEntropyLoss", build = LinearCrossEntropyLoss, include(Factory),

@@ -1,12 +1,15 @@
 //! The triplet loss with a distance of one's own.
 
-use crate::by_name::{ModuleObject, Run};
+#[cfg(feature = "by-name")]
+use crate::by_name::ModuleObject;
+use crate::by_name::Run;
 use crate::module::base::Base;
 use crate::modules::{PairwiseDistance, PairwiseDistanceOptions, layer_of};
 use flambeau_core::api::into_arg::IntoArg;
-use flambeau_core::dispatch::value::FromValue;
+#[cfg(feature = "by-name")]
+use flambeau_core::dispatch::value::{FromValue, Value};
 use flambeau_core::text::PyText;
-use flambeau_core::{Error, Result, Scalar, Tensor, Value, ensure};
+use flambeau_core::{Error, Result, Scalar, Tensor, ensure};
 use flambeau_macros::{Module, class};
 use std::fmt;
 use std::sync::Arc;
@@ -51,6 +54,7 @@ impl IntoArg<Distance> for Distance {
         self
     }
 }
+#[cfg(feature = "by-name")]
 impl FromValue for Distance {
     fn from_value(v: &Value) -> Result<Self> {
         let Value::Object(o) = v else {

@@ -1,14 +1,16 @@
 //! Single steps: [`RNNCell`], [`LSTMCell`] and [`GRUCell`].
 
-use crate::by_name::{ForwardArgs, ModuleObject, Run};
+use crate::by_name::{ForwardArgs, Run};
 use crate::init;
 use crate::module::base::Base;
 use crate::module::forward::forwards;
 use crate::modules::options::Factory;
 use crate::parameter::Parameter;
-use flambeau_core::dispatch::object::{Instance, Kwargs, ObjectRef};
+use flambeau_core::dispatch::object::Kwargs;
+#[cfg(feature = "by-name")]
+use flambeau_core::dispatch::object::{Instance as _, ObjectRef};
 use flambeau_core::dispatch::value::FromValue;
-use flambeau_core::{Device, Error, Result, Tensor, Value, ensure, ops};
+use flambeau_core::{Error, Result, Tensor, Value, ensure, ops};
 use flambeau_macros::{Module, class, fields};
 use flambeau_nn_functional::ops as f;
 
@@ -121,11 +123,13 @@ macro_rules! cell {
                 Ok((x, states, single))
             }
         }
-        impl Instance for $t {
+        #[cfg(feature = "by-name")]
+        impl flambeau_core::dispatch::object::Instance for $t {
             fn into_object(self) -> ObjectRef {
-                ModuleObject::make(self)
+                crate::by_name::ModuleObject::make(self)
             }
         }
+        #[cfg(feature = "by-name")]
         fn $make(args: &[Value], kwargs: &Kwargs) -> Result<ObjectRef> {
             let values = arguments(stringify!($t), &$options::PARAMETERS, args, kwargs)?;
             Ok($options::from_values(&values)?.try_build()?.into_object())
@@ -133,6 +137,7 @@ macro_rules! cell {
     };
 }
 /// The arguments of a constructor by name. Anything has a truth in Python, and a device may be a text.
+#[cfg(feature = "by-name")]
 fn arguments(
     name: &str,
     parameters: &[flambeau_core::dispatch::object::Parameter],
@@ -145,7 +150,7 @@ fn arguments(
             ("bias", Some(Value::Str(s))) => Value::Bool(!s.is_empty()),
             ("bias", Some(Value::Float(f))) => Value::Bool(*f != 0.0),
             ("bias", Some(Value::None)) => Value::Bool(false),
-            ("device", Some(Value::Str(s))) => Value::Device(Device::parse(s)?),
+            ("device", Some(Value::Str(s))) => Value::Device(flambeau_core::Device::parse(s)?),
             _ => continue,
         });
     }

@@ -1,15 +1,17 @@
 //! [`RNN`], [`LSTM`] and [`GRU`].
 
-use super::{
-    Recurrent, RecurrentWeights, Spec, States, arguments, no_projection, over_batch, over_packed, recurrent,
-};
-use crate::by_name::{ForwardArgs, ModuleObject, Run};
+use super::{Recurrent, RecurrentWeights, Spec, States, over_batch, over_packed, recurrent};
+#[cfg(feature = "by-name")]
+use super::{arguments, no_projection};
+use crate::by_name::{ForwardArgs, Run};
 use crate::module::base::Base;
 use crate::module::forward::forwards;
 use crate::modules::options::Factory;
 use crate::parameter::Parameter;
 use crate::utils::rnn::PackedSequence;
-use flambeau_core::dispatch::object::{Instance, Kwargs, ObjectRef};
+use flambeau_core::dispatch::object::Kwargs;
+#[cfg(feature = "by-name")]
+use flambeau_core::dispatch::object::{Instance as _, ObjectRef};
 use flambeau_core::dispatch::value::{FromValue, IntoValue};
 use flambeau_core::{Error, Result, Tensor, Value, ops};
 use flambeau_macros::{Module, class};
@@ -32,6 +34,7 @@ recurrent!(
     /// step. Parameters start uniform within `1 / sqrt(hidden_size)`.
     RNN, RNNOptions
 );
+#[cfg(feature = "by-name")]
 fn make_rnn(args: &[Value], kwargs: &Kwargs) -> Result<ObjectRef> {
     no_projection(kwargs)?;
     let named = kwargs.iter().find(|(k, _)| k == "nonlinearity").map(|(_, v)| v);
@@ -67,6 +70,7 @@ recurrent!(
     /// `h' = (1 - z) n + z h`. Inputs and results are those of [`RNN`].
     GRU, GRUOptions
 );
+#[cfg(feature = "by-name")]
 fn make_gru(args: &[Value], kwargs: &Kwargs) -> Result<ObjectRef> {
     no_projection(kwargs)?;
     let values = arguments(&GRUOptions::PARAMETERS, args, kwargs)?;
@@ -110,6 +114,7 @@ recurrent!(
     /// ```
     LSTM, LSTMOptions
 );
+#[cfg(feature = "by-name")]
 fn make_lstm(args: &[Value], kwargs: &Kwargs) -> Result<ObjectRef> {
     let values = arguments(&LSTMOptions::PARAMETERS, args, kwargs)?;
     Ok(LSTMOptions::from_values(&values)?.try_build()?.into_object())
@@ -149,9 +154,10 @@ macro_rules! module {
                 })
             }
         }
-        impl Instance for $t {
+        #[cfg(feature = "by-name")]
+        impl flambeau_core::dispatch::object::Instance for $t {
             fn into_object(self) -> ObjectRef {
-                ModuleObject::make(self)
+                crate::by_name::ModuleObject::make(self)
             }
         }
     };

@@ -17,11 +17,14 @@ use crate::modules::options::Factory;
 use crate::parameter::Parameter;
 use crate::utils::rnn::PackedSequence;
 use flambeau_core::dispatch::autocast::type_of;
-use flambeau_core::dispatch::object::{Instance, Kwargs, ObjectRef};
+#[cfg(feature = "by-name")]
+use flambeau_core::dispatch::object::{Instance as _, Kwargs, ObjectRef};
 use flambeau_core::settings::determinism::warn;
 use flambeau_core::text::PyText;
 use flambeau_core::types::autocast;
-use flambeau_core::{DType, Device, Error, Result, Tensor, Value, ensure, ops};
+use flambeau_core::{DType, Error, Result, Tensor, ensure, ops};
+#[cfg(feature = "by-name")]
+use flambeau_core::{Device, Value};
 use flambeau_macros::{Module, class, fields};
 
 /// A recurrent module, and what it has beside its `forward`.
@@ -375,6 +378,7 @@ fn check_states<const N: usize>(s: &Spec, states: &States<N>, batch: i64) -> Res
 }
 
 /// The arguments of a constructor by name, checked in PyTorch's order and with its texts: one slot per parameter.
+#[cfg(feature = "by-name")]
 fn arguments(
     parameters: &[flambeau_core::dispatch::object::Parameter],
     args: &[Value],
@@ -447,6 +451,7 @@ fn arguments(
     Ok(values)
 }
 /// Refuses what only an LSTM has.
+#[cfg(feature = "by-name")]
 fn no_projection(kwargs: &Kwargs) -> Result<()> {
     ensure!(
         !kwargs.iter().any(|(k, _)| k == "proj_size"),
@@ -470,6 +475,7 @@ recurrent!(
     /// The parameters that [`RNN`](crate::RNN), [`LSTM`](crate::LSTM) and [`GRU`](crate::GRU) have, without a `forward`.
     RNNBase, RNNBaseOptions
 );
+#[cfg(feature = "by-name")]
 fn make(args: &[Value], kwargs: &Kwargs) -> Result<ObjectRef> {
     let values = arguments(&RNNBaseOptions::PARAMETERS, args, kwargs)?;
     Ok(RNNBaseOptions::from_values(&values)?.try_build()?.into_object())

@@ -1,5 +1,6 @@
 //! The layers of a transformer.
 
+#[cfg(feature = "by-name")]
 use crate::by_name::ModuleObject;
 use crate::module::base::Base;
 use crate::module::deepcopy::Memo;
@@ -13,6 +14,7 @@ use crate::modules::{
     MultiheadAttentionArgs, MultiheadAttentionOptions, ReLU, by_values, get_fastpath_enabled, with_arguments,
 };
 use flambeau_core::api::into_arg::IntoArg;
+#[cfg(feature = "by-name")]
 use flambeau_core::dispatch::value::{FromValue, Value};
 use flambeau_core::{Error, Result, Scalar, Tensor, ops};
 use flambeau_macros::{Module, class, fields};
@@ -107,6 +109,7 @@ impl Field for Activation {
         })
     }
 }
+#[cfg(feature = "by-name")]
 impl FromValue for Activation {
     fn from_value(v: &Value) -> Result<Self> {
         let kind = match v {

@@ -9,7 +9,9 @@ pub use attention::{
 };
 pub use layers::*;
 
-use crate::by_name::{ModuleObject, Run};
+#[cfg(feature = "by-name")]
+use crate::by_name::ModuleObject;
+use crate::by_name::Run;
 use crate::init;
 use crate::module::Module;
 use crate::module::base::Base;
@@ -20,9 +22,11 @@ use crate::modules::options::Factory;
 use crate::modules::{LayerNorm, ModuleList, RMSNorm, by_values, with_arguments};
 use flambeau_core::api::ergonomic::{expect, wrapped_number};
 use flambeau_core::api::into_arg::IntoArg;
-use flambeau_core::dispatch::value::{FromValue, Value};
+use flambeau_core::dispatch::value::Value;
 use flambeau_core::settings::determinism::warn;
-use flambeau_core::{B8, DType, Device, Error, Result, Scalar, Tensor, bail, ensure, ops};
+use flambeau_core::{B8, DType, Device, Result, Scalar, Tensor, bail, ensure, ops};
+#[cfg(feature = "by-name")]
+use flambeau_core::{Error, dispatch::value::FromValue};
 use flambeau_macros::{Module, class};
 use flambeau_nn_functional::ops::attention::multi_head::{canonical_mask, warn_of_mismatch};
 use layers::{Block, DECODER_ARGUMENTS};
@@ -66,6 +70,7 @@ macro_rules! parts {
                 Part::$of(self)
             }
         })*
+        #[cfg(feature = "by-name")]
         impl FromValue for Part<dyn $kind> {
             fn from_value(v: &Value) -> Result<Self> {
                 Ok(Part::$of(taken(v)?))
@@ -90,6 +95,7 @@ macro_rules! prototypes {
                 self
             }
         }
+        #[cfg(feature = "by-name")]
         impl FromValue for Prototype<$t> {
             fn from_value(v: &Value) -> Result<Self> {
                 let object = match v {
@@ -114,6 +120,7 @@ macro_rules! prototypes {
 prototypes!(TransformerEncoderLayer, TransformerDecoderLayer);
 
 /// The module of a value of the by-name layer.
+#[cfg(feature = "by-name")]
 fn taken(v: &Value) -> Result<Box<dyn Run>> {
     match v {
         Value::Object(o) if o.downcast::<ModuleObject>().is_some() => {
