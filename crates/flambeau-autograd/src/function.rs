@@ -517,7 +517,7 @@ fn apply_plain<F: Function>(f: F, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
         finish(f, ctx, edges, inputs, &outs)?;
     }
     for (o, t) in outs.iter().zip(out_tangents.into_iter().flatten()) {
-        forward_ad::set_tangent(o, t)?;
+        forward_ad::set_tangent(o, Ok(t))?;
     }
     Ok(outs)
 }

@@ -21,4 +21,4 @@ pub mod turn;
 
 pub use lock::{Busy, Few, Holds, Open, StorageLock};
 pub use pool::{Block, PoolStats};
-pub use shared::{Shared, Slot, arc_with};
+pub use shared::{Begun, Headed, Shared, Slot, arc_with};

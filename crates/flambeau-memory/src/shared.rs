@@ -156,6 +156,63 @@ pub fn arc_with<T>(make: impl FnOnce() -> T) -> Arc<T> {
     }
 }
 
+/// A head that all values of a kind have, and a body of its own, one behind the other.
+#[repr(C)]
+pub struct Headed<H, B> {
+    /// The head.
+    pub head: H,
+    /// The body.
+    pub body: B,
+}
+impl<H, B> Headed<H, B> {
+    /// Its length in words.
+    pub const WORDS: usize = {
+        assert!(align_of::<Self>() == align_of::<u64>(), "a value of words");
+        size_of::<Self>() / size_of::<u64>()
+    };
+}
+
+/// An `Arc<Headed<H, B>>` whose body is not there yet: what makes it and its head knows nothing of the body, so one function
+/// does that for all bodies. If it never gets one, it leaks.
+pub struct Begun<H> {
+    at: NonNull<H>,
+    words: usize,
+}
+impl<H> Begun<H> {
+    /// Memory for [`Headed::WORDS`] words, and the head in it, which is made in place.
+    #[inline(always)]
+    pub fn new(words: usize, head: impl FnOnce() -> H) -> Begun<H> {
+        const { assert!(align_of::<H>() <= align_of::<u64>()) };
+        assert!(words * size_of::<u64>() >= size_of::<H>(), "a value is longer than its head");
+        let block = Arc::into_raw(Arc::<[u64]>::new_uninit_slice(words));
+        let at = block.cast::<H>().cast_mut();
+        // SAFETY: the only handle was just made, so nobody else reaches the block, which is aligned and long enough.
+        unsafe {
+            at.write(head());
+            Begun { at: NonNull::new_unchecked(at), words }
+        }
+    }
+    /// The whole value.
+    #[inline(always)]
+    pub fn with<B>(self, body: B) -> Arc<Headed<H, B>> {
+        if self.words != Headed::<H, B>::WORDS {
+            other_body();
+        }
+        let at = self.at.cast::<Headed<H, B>>().as_ptr();
+        // SAFETY: the block came from an `Arc` of so many words, aligned as this value is and not shared with anybody; its head
+        // is written, and the body is now.
+        unsafe {
+            (&raw mut (*at).body).write(body);
+            Arc::from_raw(at)
+        }
+    }
+}
+#[cold]
+#[inline(never)]
+fn other_body() -> ! {
+    panic!("a value gets another body than it was begun for")
+}
+
 /// A value behind a lock that is held for a few instructions: taking it is one atomic operation, giving it back a plain
 /// store. Who finds it taken spins.
 ///

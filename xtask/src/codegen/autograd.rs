@@ -314,8 +314,8 @@ fn tried(text: &str) -> String {
     }
     match (whole, &t[..open]) {
         (true, "Ok") => t[3..t.len() - 1].to_string(),
-        (true, _) => format!("{t}?"),
-        _ => format!("ok({t})?"),
+        (true, _) => format!("or_return!({t})"),
+        _ => format!("or_return!(ok({t}))"),
     }
 }
 
@@ -394,10 +394,12 @@ fn wrapper(out: &mut String, form: &Form) -> Result<(), String> {
         form.params_text(),
         form.ret()
     );
-    let call = format!("rt::below(|| ops::{}({}))", form.ident(), form.names_text());
+    // a guard and no closure: hundreds of wrappers would each have a function of their own
+    let below = format!("let _below = rt::Below::new();\nops::{}({})", form.ident(), form.names_text());
+    let call = format!("{{\n{below}\n}}");
     let tensors: Vec<&Arg> = row.schema.args.iter().filter(|a| a.ty.is_tensor()).collect();
     if form.mode == Mode::Out && row.out_grad.as_deref() == Some("") {
-        let _ = writeln!(out, "{call}\n}}");
+        let _ = writeln!(out, "{below}\n}}");
         return Ok(());
     }
     if form.mode == Mode::Out && is_factory(row) {
@@ -411,13 +413,13 @@ fn wrapper(out: &mut String, form: &Form) -> Result<(), String> {
             }
             _ => String::new(),
         };
-        let _ = writeln!(out, "super::prelude::{}{inputs}{call}\n}}", late(form));
+        let _ = writeln!(out, "super::prelude::{}{inputs}{below}\n}}", late(form));
         return Ok(());
     }
     if form.mode == Mode::Out {
         let _ = writeln!(
             out,
-            "rt::check_out({:?}, {}, &[{}])?;\n{call}\n}}",
+            "or_return!(rt::check_out({:?}, {}, &[{}]));\n{below}\n}}",
             row.out_grad.as_ref().unwrap_or(&row.schema.base),
             asked(form, &tensors),
             form.outs().iter().map(|o| format!("&*{o}")).collect::<Vec<_>>().join(", ")
@@ -433,14 +435,14 @@ fn wrapper(out: &mut String, form: &Form) -> Result<(), String> {
             .collect();
         if written.is_empty() {
             // of what is written in lists nothing is recorded, as in PyTorch
-            let _ = writeln!(out, "{call}\n}}\n");
+            let _ = writeln!(out, "{below}\n}}\n");
             return Ok(());
         }
         let _ = writeln!(out, "let rec = {};", recording(&tensors));
         for w in &written {
             let _ = writeln!(out, "if rec {{ rt::check_inplace({w})?; }}");
         }
-        let _ = writeln!(out, "{call}?;");
+        let _ = writeln!(out, "or_return!({call});");
         for w in &written {
             let _ = writeln!(out, "if rec {{ rt::rebase_none({w})?; }}");
         }
@@ -490,7 +492,11 @@ fn construct(d: &Diff, saved: impl Fn(&str, &Save) -> String) -> String {
 
 /// Asks whether saving inputs went well, where there are any.
 fn check_saved(d: &Diff) -> &'static str {
-    if d.saves.values().any(|s| matches!(s, Save::Input(_))) { "rt::check_saved()?;\n" } else { "" }
+    if d.saves.values().any(|s| matches!(s, Save::Input(_))) {
+        "or_return!(rt::check_saved());\n"
+    } else {
+        ""
+    }
 }
 fn input(d: &Diff, n: &str, s: &Save) -> String {
     s.input(n, d.condition(n))
@@ -546,7 +552,7 @@ fn plain(out: &mut String, form: &Form, d: &Diff, call: &str) -> Result<(), Stri
         .map(|v| if record.contains(&format!("&mut {v},")) { format!("mut {v}") } else { v.clone() })
         .collect();
     let bound = if n == 1 { bound[0].clone() } else { format!("({})", bound.join(", ")) };
-    let _ = writeln!(out, "let {bound} = {call}?;");
+    let _ = writeln!(out, "let {bound} = or_return!({call});");
     let _ = writeln!(
         out,
         "if rec {{\nlet edges = {};\nlet body = {body};\n{}{record}\n{}}}{otherwise}",
@@ -569,7 +575,6 @@ fn inplace(out: &mut String, form: &Form, d: &Diff, call: &str) -> Result<(), St
     }
     let w = arg_ident(&w.name);
     let before: Vec<(&String, &Save)> = d.saves.iter().filter(|s| matches!(s.1, Save::Input(_))).collect();
-    let mut names = vec!["edges".to_string()];
     let mut lets = format!("let edges = {};\n", d.edges_text());
     for (n, s) in &before {
         // what the call overwrites is copied first
@@ -582,22 +587,16 @@ fn inplace(out: &mut String, form: &Form, d: &Diff, call: &str) -> Result<(), St
             input(d, n, s)
         };
         let _ = writeln!(lets, "let s_{n} = {e};");
-        names.push(format!("s_{n}"));
     }
     lets.push_str(check_saved(d));
-    let tuple = if names.len() == 1 { names[0].clone() } else { format!("({})", names.join(", ")) };
     let old = jvp_of(form.row).uses(d, &w);
-    let _ = writeln!(
-        out,
-        "let before = if rec {{\nrt::check_inplace({w})?;\n{lets}Some({tuple})\n}} else {{ None }};"
-    );
+    let _ = writeln!(out, "if rec {{\nor_return!(rt::check_inplace({w}));\n}}");
     if old {
         let _ = writeln!(
             out,
             "let old = if rt::dual_active() {{ Some(rt::jvp(|| flambeau_core::ops::clone({w}, None))?) }} else {{ None }};"
         );
     }
-    let _ = writeln!(out, "{call}?;");
     let body = construct(d, |n, s| match s {
         Save::Result { .. } => format!("Saved::output({w}, 0)"),
         Save::Input(_) => format!("s_{n}"),
@@ -605,7 +604,7 @@ fn inplace(out: &mut String, form: &Form, d: &Diff, call: &str) -> Result<(), St
     });
     let _ = writeln!(
         out,
-        "if let Some({tuple}) = before {{\nlet body = {body};\nrt::rebase({w}, edges, body)?;\n{}}}",
+        "if rec {{\n{lets}or_return!({call});\nlet body = {body};\nrt::rebase({w}, edges, body);\n{}}} else {{\nor_return!({call});\n}}",
         rename(form.row, &w)
     );
     forward(out, form, d, std::slice::from_ref(&w))?;

@@ -1,22 +1,23 @@
 //! `generated/FAMILY.rs`: operator objects, kernels' slots, boxed calls, adaptors.
 
+use super::calls::Calls;
 use super::form::{Form, Mode, arg_ident, is_factory};
-use super::types::{core_default, core_ty, unboxed};
+use super::types::{core_default, core_ty};
 use crate::schema::{Arg, Base, Default};
 use crate::table::{Apart, Family, Grad, Kind, NodeName, OutRule, Row};
 use std::fmt::Write;
 
 /// Emits the file's text (not formatted); `all` are the crate's families.
-pub fn emit(f: &Family, all: &[Family], package: &str) -> Result<String, String> {
+pub fn emit(f: &Family, all: &[Family], calls: &Calls, package: &str) -> Result<String, String> {
     let mut out = format!(
         "//! Operators of the family `{0}`.\n\n\
-         #[allow(unused_imports)]\nuse super::{{D, a, args, kw, mu, nu, ops, prelude::*}};\n\
+         #[allow(unused_imports)]\nuse super::{{D, a, args, calls, kw, mu, nu, ops, prelude::*}};\n\
          #[allow(unused_imports)]\nuse crate::ops::{0} as f;\n\n",
         f.name
     );
     for row in &f.rows {
         for form in Form::all(row) {
-            op(&mut out, &form, all, package, &f.module)
+            op(&mut out, &form, all, calls, package, &f.module)
                 .map_err(|e| format!("{}: {}: {e}", f.file.display(), form.aten()))?;
         }
     }
@@ -31,7 +32,14 @@ fn check_call(form: &Form) -> String {
     all.map(|c| format!("f::{c}({})?;\n", args.join(", "))).collect()
 }
 
-fn op(out: &mut String, form: &Form, all: &[Family], package: &str, module: &str) -> Result<(), String> {
+fn op(
+    out: &mut String,
+    form: &Form,
+    all: &[Family],
+    calls: &Calls,
+    package: &str,
+    module: &str,
+) -> Result<(), String> {
     let row = form.row;
     let (stem, stat, fn_ty, ret) = (form.stem(), form.stat(), form.fn_ty(), form.ret());
     let w = |out: &mut String, s: std::fmt::Arguments| out.write_fmt(s).map_err(|e| e.to_string());
@@ -93,8 +101,7 @@ fn op(out: &mut String, form: &Form, all: &[Family], package: &str, module: &str
             functional(form, all),
         ),
     )?;
-    boxed(out, form);
-    adaptor(out, form);
+    calls.of(out, form);
     out.push('\n');
     Ok(())
 }
@@ -192,7 +199,7 @@ fn pointwise(out: &mut String, form: &Form) -> Result<Vec<(&'static str, String)
         };
         let kernels = format!("{}_KERNELS", row.rust.trim_end_matches('_').to_ascii_uppercase());
         if form.mode == Mode::Plain {
-            let forms: Vec<String> = Form::all(row).iter().map(|f| format!("&{}", f.stat())).collect();
+            let forms: Vec<String> = Form::all(row).iter().map(|f| format!("{}.any()", f.stat())).collect();
             let _ = writeln!(
                 out,
                 "/// Kernels of `{}` on devices that are not built in.\npub static {kernels}: Kernels<PointwiseKernel> = \
@@ -244,7 +251,7 @@ fn pointwise(out: &mut String, form: &Form) -> Result<Vec<(&'static str, String)
                 label(&row.label),
                 super::types::camel(&row.promote),
                 rare(&row.rare),
-                Form::all(row).iter().map(|f| format!("&{}", f.stat())).collect::<Vec<_>>().join(", "),
+                Form::all(row).iter().map(|f| format!("{}.any()", f.stat())).collect::<Vec<_>>().join(", "),
             );
         }
         head(out, form, &name);
@@ -346,7 +353,8 @@ fn by_hand(out: &mut String, form: &Form) -> Vec<(&'static str, String)> {
             head(out, form, &name);
             if form.self_mut() {
                 // the handle becomes the view; the call records it as one
-                let _ = writeln!(out, "*{} = ops::{rust}({})?;\nOk(())\n}}", args[0], args.join(", "));
+                let _ =
+                    writeln!(out, "*{} = or_return!(ops::{rust}({}));\nOk(())\n}}", args[0], args.join(", "));
                 v.push((*key, name));
                 continue;
             }
@@ -391,7 +399,7 @@ fn by_hand(out: &mut String, form: &Form) -> Vec<(&'static str, String)> {
                 }
                 out.push_str("let (dtype, device) = (Some(out.dtype()), Some(out.device()));\n");
             }
-            let _ = writeln!(out, "let r = {below}({})?;", args.join(", "));
+            let _ = writeln!(out, "let r = or_return!({below}({}));", args.join(", "));
             if form.mode == Mode::Inplace {
                 let _ = writeln!(out, "out::copy_to_self({to}, &r)\n}}");
             } else {
@@ -409,68 +417,4 @@ fn by_hand(out: &mut String, form: &Form) -> Vec<(&'static str, String)> {
         v.push((*key, name));
     }
     v
-}
-
-fn boxed(out: &mut String, form: &Form) {
-    let row = form.row;
-    let mut args: Vec<String> = row.schema.args.iter().enumerate().map(|(i, a)| unboxed(a.ty, i)).collect();
-    let ident = form.ident();
-    let given = if row.schema.args.is_empty() && form.outs().is_empty() { "_a" } else { "a" };
-    let _ = writeln!(out, "fn {}_boxed({given}: &[Value]) -> Result<Vec<Value>> {{", form.stem());
-    if form.self_mut() {
-        out.push_str("let mut s = arg::<Tensor>(a, 0)?;\n");
-        args[0] = "&mut s".into();
-        let _ = writeln!(out, "ops::{ident}({})?;\nOk(vec![s.into_value()])\n}}", args.join(", "));
-        return;
-    }
-    let outs = form.outs();
-    for (i, o) in outs.iter().enumerate() {
-        let _ = writeln!(out, "let mut {o} = arg::<Tensor>(a, {})?;", row.schema.args.len() + i);
-        args.push(format!("&mut {o}"));
-    }
-    let call = format!("ops::{ident}({})?", args.join(", "));
-    if !outs.is_empty() {
-        let vals: Vec<String> = outs.iter().map(|o| format!("{o}.into_value()")).collect();
-        let _ = writeln!(out, "{call};\nOk(vec![{}])\n}}", vals.join(", "));
-    } else if form.writes() {
-        let written: Vec<String> = form
-            .schema_args()
-            .iter()
-            .enumerate()
-            .filter(|(_, a)| a.mutated && !row.schema.returns.is_empty())
-            .map(|(i, _)| format!("a[{i}].clone()"))
-            .collect();
-        let _ = writeln!(out, "{call};\nOk(vec![{}])\n}}", written.join(", "));
-    } else {
-        let _ = writeln!(out, "{call}.into_values()\n}}");
-    }
-}
-
-fn adaptor(out: &mut String, form: &Form) {
-    let stat = form.stat();
-    let mutable = form.self_mut();
-    let mut vals: Vec<String> =
-        form.row.schema.args.iter().map(|a| format!("&{}", arg_ident(&a.name))).collect();
-    if mutable {
-        vals[0] = format!("&&*{}", arg_ident(&form.row.schema.args[0].name));
-    }
-    let outs = form.outs();
-    vals.extend(outs.iter().map(|o| format!("&&*{o}")));
-    let _ = writeln!(out, "fn {}_adaptor({}) -> Result<{}> {{", form.stem(), form.params_text(), form.ret());
-    let given = format!("(&{stat}_INFO, &[{}])", vals.join(", "));
-    let again = format!("ops::{}({})", form.ident(), form.names_text());
-    let _ = writeln!(out, "if let Some(_seen) = watched{given} {{\nreturn {again};\n}}");
-    let call = format!("call_fallback{given}");
-    let targets: Vec<String> = if mutable { vec![arg_ident(&form.row.schema.args[0].name)] } else { outs };
-    if !targets.is_empty() {
-        let _ = writeln!(out, "let v = {call}?;");
-        for (i, o) in targets.iter().enumerate() {
-            let _ = writeln!(out, "*{o} = arg(&v, {i})?;");
-        }
-        out.push_str("Ok(())\n}\n");
-    } else if form.writes() {
-        let _ = writeln!(out, "{call}.map(drop)\n}}");
-    } else {
-        let _ = writeln!(out, "fallback{given}\n}}");
-    }
 }

@@ -162,9 +162,9 @@ fn body(row: &Row, list: &Schema, each: &str) -> Result<String, String> {
     let n = arg_ident(&lead.name);
     let call = format!("ops::{each}({})", args.join(", "));
     let all = if list.mutates() {
-        format!("f::together({n}, || {{\nfor i in 0..{n}.len() {{\n{call}?;\n}}\nOk(())\n}})")
+        format!("f::each_({n}, &mut |i: usize| -> Result<()> {{ {call} }})")
     } else {
-        format!("f::together({n}, || (0..{n}.len()).map(|i| {call}).collect())")
+        format!("f::each({n}, &mut |i: usize| -> Result<Tensor> {{ {call} }})")
     };
     let elements =
         said.elements.as_ref().map(|t| format!("f::with_elements({n}, {t:?})?;\n")).unwrap_or_default();

@@ -135,16 +135,18 @@ impl Save {
         let shown = n.trim_end_matches('_');
         match self {
             Save::Input(a) if a.ty.opt_elem => {
-                format!("let {n} = &self.{n}.unpack_opt(cx, {shown:?})?[..]; ")
+                format!("let {n} = &or_return!(self.{n}.unpack_opt(cx, {shown:?}))[..]; ")
             }
             Save::Input(a) if a.ty.list.is_some() => {
-                format!("let {n} = &self.{n}.unpack(cx, {shown:?})?[..]; ")
+                format!("let {n} = &or_return!(self.{n}.unpack(cx, {shown:?}))[..]; ")
             }
-            Save::Result { list: true, .. } => format!("let {n} = &self.{n}.unpack(cx, {shown:?})?[..]; "),
+            Save::Result { list: true, .. } => {
+                format!("let {n} = &or_return!(self.{n}.unpack(cx, {shown:?}))[..]; ")
+            }
             Save::Input(a) if a.ty.opt => {
-                format!("let {n} = self.{n}.unpack(cx, {shown:?})?; let {n} = {n}.as_ref(); ")
+                format!("let {n} = or_return!(self.{n}.unpack(cx, {shown:?})); let {n} = {n}.as_ref(); ")
             }
-            _ => format!("let {n} = &self.{n}.unpack(cx, {shown:?})?; "),
+            _ => format!("let {n} = &or_return!(self.{n}.unpack(cx, {shown:?})); "),
         }
     }
 }

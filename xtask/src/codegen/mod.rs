@@ -1,6 +1,7 @@
 //! `cargo xtask codegen`: from the operator table to `src/generated/` of each crate.
 
 mod autograd;
+mod calls;
 mod described;
 mod ergonomic;
 mod examples;
@@ -167,9 +168,10 @@ pub fn emit(c: &CrateTable) -> Result<BTreeMap<String, String>, String> {
         put(&name, text)?;
     }
     let c = named(c, &modules);
+    let calls = calls::Calls::new(&c.families);
     let mut derivatives = Vec::new();
     for f in &c.families {
-        put(&f.module, family::emit(f, &c.families, &c.package)?)?;
+        put(&f.module, family::emit(f, &c.families, &calls, &c.package)?)?;
         if let Some(text) = autograd::emit(f, &derivative_uses(&f.name, &c.dir, core))? {
             let name = format!("{}_grad", f.module);
             put(&name, if is_core { text.replace("flambeau_core::", "crate::") } else { text })?;
@@ -177,6 +179,7 @@ pub fn emit(c: &CrateTable) -> Result<BTreeMap<String, String>, String> {
         }
     }
     put("args", args(&c.families))?;
+    put("calls", calls.emit())?;
     put("ops", ops::emit(&c.families))?;
     put("mod", root_module(&c, core, &modules, &derivatives))?;
     Ok(files)
@@ -193,11 +196,15 @@ fn args(families: &[table::Family]) -> String {
 }
 
 fn root_module(c: &CrateTable, core: &str, modules: &[String], derivatives: &[String]) -> String {
-    let mut s = String::from("//! What the operator table declares.\n\n");
+    let mut s = String::from(
+        "//! What the operator table declares.\n\n\
+         /// `?` without a conversion of the error: half the code, in thousands of places.\n\
+         #[allow(unused_macros)]\nmacro_rules! or_return {\n($e:expr) => {\nmatch $e {\nOk(v) => v,\nErr(e) => return Err(e),\n}\n};\n}\n\n",
+    );
     for f in &c.families {
         s += &format!("pub mod {};\n", f.module);
     }
-    s += "pub mod args;\npub mod ops;\n";
+    s += "pub mod args;\nmod calls;\npub mod ops;\n";
     for m in modules.iter().chain(derivatives) {
         s += &format!("pub mod {m};\n");
     }
@@ -211,8 +218,8 @@ fn root_module(c: &CrateTable, core: &str, modules: &[String], derivatives: &[St
          pub use {core}::api::convert::{{IntRange, IntoDims, IntoFloats, TensorOptions}};\n\
          pub use {core}::types::device::Device;\n\
          pub use {core}::dispatch::convention::{{Convention, Habit, Right}};\n\
-         pub use {core}::dispatch::op::{{Differentiability, call_fallback, fallback}};\n\
-         pub use {core}::dispatch::watch::watched;\n\
+         pub use {core}::dispatch::op::{{Differentiability, call_fallback}};\n\
+         pub use {core}::dispatch::watch::{{adapted, watched}};\n\
          pub use {core}::dispatch::{{Key, KeySet, Op, OpInfo}};\n\
          pub use {core}::backend::pinned;\n\
          pub use {core}::dispatch::arguments::{{device_keys, list_keys, opt_keys, opt_list_keys}};\n\
@@ -232,7 +239,7 @@ fn root_module(c: &CrateTable, core: &str, modules: &[String], derivatives: &[St
          pub use {core}::types::scalar::Scalar;\n\
          pub use {core}::types::schema::{{OutDtype, Schema, Ty}};\n\
          pub use {core}::tensor::handle::Tensor;\n\
-         pub use {core}::dispatch::value::{{IntoValue, Results, Value, arg, tensor_arg}};\n\
+         pub use {core}::dispatch::value::{{AsValue, IntoValue, Results, Value, arg, copies, tensor_arg}};\n\
          {raw}pub use {core}::DType;\n}}\n\n\
          use {core}::dispatch::{{AnyOp, CrateReg}};\nuse {core}::types::schema::{{Arg, Default_ as D, Ty}};\n\n\
          const fn a(name: &'static str, ty: Ty, default: D) -> Arg {{\n\
@@ -253,7 +260,7 @@ fn root_module(c: &CrateTable, core: &str, modules: &[String], derivatives: &[St
     for f in &c.families {
         for row in &f.rows {
             for form in form::Form::all(row) {
-                s += &format!("&{}::{},\n", f.module, form.stat());
+                s += &format!("{}::{}.any(),\n", f.module, form.stat());
             }
         }
     }

@@ -81,9 +81,9 @@ fn one(out: &mut String, family: &str, form: &Form) {
     let mut check = String::new();
     for (a, (n, _)) in form.schema_args().iter().zip(form.params()) {
         if a.mutated && a.ty.is_one_tensor() {
-            let _ = writeln!(check, "out::writable({n})?;");
+            let _ = writeln!(check, "or_return!(out::writable({n}));");
         } else if a.mutated && a.ty.list.is_some() && !a.ty.opt_elem {
-            let _ = writeln!(check, "for t in {n} {{ out::writable(t)?; }}");
+            let _ = writeln!(check, "for t in {n} {{ or_return!(out::writable(t)); }}");
         }
     }
     let pins = |a: &&crate::schema::Arg| a.name == "pin_memory" && a.ty.opt;
@@ -97,9 +97,10 @@ fn one(out: &mut String, family: &str, form: &Form) {
             form.ident()
         );
     }
+    let get = if form.mode == Mode::Out || form.row.body.is_some() { "look_up" } else { "get" };
     let _ = writeln!(
         out,
-        "pub fn {}({}) -> Result<{}> {{\n{check}({family}::{}.get({})?)({})\n}}\n",
+        "pub fn {}({}) -> Result<{}> {{\n{check}match {family}::{}.{get}({}) {{\nOk(f) => f({}),\nErr(e) => Err(e),\n}}\n}}\n",
         form.ident(),
         form.params_text(),
         form.ret(),

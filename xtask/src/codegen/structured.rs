@@ -60,7 +60,7 @@ fn kernels(out: &mut String, row: &Row) {
         Results::Several(n) => format!("[&Tensor; {n}]"),
         Results::Chosen => "&[Option<&Tensor>]".to_string(),
     };
-    let forms: Vec<String> = Form::all(row).iter().map(|f| format!("&{}", f.stat())).collect();
+    let forms: Vec<String> = Form::all(row).iter().map(|f| format!("{}.any()", f.stat())).collect();
     let aten = row.schema.full_name();
     let gives = if row.found { super::types::return_ty(&row.schema.returns) } else { "()".into() };
     let _ = writeln!(
@@ -106,7 +106,7 @@ fn found(out: &mut String, form: &Form, tensors: &[&Arg]) {
         let _ = writeln!(out, "{call}\n}}");
         return;
     }
-    let _ = writeln!(out, "let r = {call}?;");
+    let _ = writeln!(out, "let r = or_return!({call});");
     for (i, o) in outs.iter().enumerate() {
         let r = if outs.len() == 1 { "&r".to_string() } else { format!("&r.{i}") };
         let end = if i + 1 == outs.len() { "\n}" } else { "?;" };
@@ -131,10 +131,11 @@ pub fn slot(out: &mut String, form: &Form, head: impl Fn(&mut String, &str)) -> 
     let _ = writeln!(out, "let given = args::{} {{ {} }};", struct_name(row), fields.join(", "));
     let run = |device: &str, outs: &str| {
         format!(
-            "if let Some(kernel) = {base}_KERNEL.of({device})? {{\nsoft(|| kernel(&given, {outs}))?;\n}}\n"
+            "or_return!({base}_KERNEL.run({device}, &mut |kernel: {}Kernel| -> Result<()> {{ kernel(&given, {outs}) }}));\n",
+            struct_name(row)
         )
     };
-    let shape = format!("f::{}_shape(&given)?", row.rust.trim_end_matches('_'));
+    let shape = format!("or_return!(f::{}_shape(&given))", row.rust.trim_end_matches('_'));
     let tensors: Vec<_> = row.schema.args.iter().filter(|a| a.ty.is_tensor()).collect();
     let inputs = super::autograd::tensor_slice(&tensors);
     if row.found {
@@ -149,14 +150,18 @@ pub fn slot(out: &mut String, form: &Form, head: impl Fn(&mut String, &str)) -> 
         let _ = writeln!(out, "let m = {shape};");
         let _ = match form.mode {
             Mode::Plain if !row.schema.mutates() => {
-                writeln!(out, "let o = m.copy({to})?;\n{}Ok(o)\n}}", run("&o"))
+                writeln!(out, "let o = or_return!(m.copy({to}));\n{}Ok(o)\n}}", run("&o"))
             }
             Mode::Plain | Mode::Inplace => {
-                writeln!(out, "let o = m.inplace({to}, {others})?;\n{}o.finish()\n}}", run("o.tensor()"))
+                writeln!(
+                    out,
+                    "let o = or_return!(m.inplace({to}, {others}));\n{}o.finish()\n}}",
+                    run("o.tensor()")
+                )
             }
             Mode::Out => writeln!(
                 out,
-                "let o = m.out({}, out, {to}, {inputs})?;\n{}o.finish()\n}}",
+                "let o = or_return!(m.out({}, out, {to}, {inputs}));\n{}o.finish()\n}}",
                 out_dtype(row, 0),
                 run("o.tensor()")
             ),
@@ -165,15 +170,18 @@ pub fn slot(out: &mut String, form: &Form, head: impl Fn(&mut String, &str)) -> 
     }
     match (form.mode, results(row)) {
         (Mode::Plain, Results::One) => {
-            let _ =
-                writeln!(out, "let m = {shape};\nlet o = m.alloc()?;\n{}Ok(o)\n}}", run("m.device", "&o"));
+            let _ = writeln!(
+                out,
+                "let m = {shape};\nlet o = or_return!(m.alloc());\n{}Ok(o)\n}}",
+                run("m.device", "&o")
+            );
         }
         (Mode::Plain, Results::Several(n)) => {
             let each = |f: &dyn Fn(usize) -> String| (0..n).map(f).collect::<Vec<_>>().join(", ");
             let _ = writeln!(
                 out,
                 "let m = {shape};\nlet o = [{}];\n{}let [{o}] = o;\nOk(({o}))\n}}",
-                each(&|i| format!("m[{i}].alloc()?")),
+                each(&|i| format!("or_return!(m[{i}].alloc())")),
                 run("m[0].device", &format!("[{}]", each(&|i| format!("&o[{i}]")))),
                 o = each(&|i| format!("o{i}")),
             );
@@ -181,14 +189,14 @@ pub fn slot(out: &mut String, form: &Form, head: impl Fn(&mut String, &str)) -> 
         (Mode::Plain, Results::Chosen) => {
             let _ = writeln!(
                 out,
-                "let m = {shape};\nlet o = m.alloc()?;\n{}Ok(o)\n}}",
+                "let m = {shape};\nlet o = or_return!(m.alloc());\n{}Ok(o)\n}}",
                 run("m.device()", "&m.wanted(&o)")
             );
         }
         (Mode::Inplace, _) => {
             let _ = writeln!(
                 out,
-                "let m = {shape};\nlet o = m.inplace({})?;\n{}o.finish()\n}}",
+                "let m = {shape};\nlet o = or_return!(m.inplace({}));\n{}o.finish()\n}}",
                 fields[0],
                 run("m.device", "o.tensor()")
             );
@@ -201,7 +209,8 @@ pub fn slot(out: &mut String, form: &Form, head: impl Fn(&mut String, &str)) -> 
                 let m = if one { "m".to_string() } else { format!("m[{i}]") };
                 let call =
                     if row.out_resized.as_deref() == Some("contiguous") { "out_contiguous" } else { "out" };
-                let _ = writeln!(out, "let o{i} = {m}.{call}({}, {o}, {inputs})?;", out_dtype(row, i));
+                let _ =
+                    writeln!(out, "let o{i} = or_return!({m}.{call}({}, {o}, {inputs}));", out_dtype(row, i));
             }
             let written: Vec<String> = (0..outs.len()).map(|i| format!("o{i}.tensor()")).collect();
             out.push_str(&match one {

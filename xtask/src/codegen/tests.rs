@@ -54,13 +54,17 @@ fn pointwise() {
             "kernel: &flambeau_cpu::pointwise::ADD, promote: Promote::IntToFloat",
             "f::guard(self_, other, alpha)?;\npointwise::pointwise_inplace(&ADD_SPEC, &[self_, other], &[alpha.param()])",
             "pointwise::pointwise_out(&ADD_SPEC, &OutDtype::EXACT, &[self_, other], &[alpha.param()], out)",
-            "kernels: Kernels::new(&[&ADD, &ADD_, &ADD_OUT])",
+            "kernels: Kernels::new(&[ADD.any(), ADD_.any(), ADD_OUT.any()])",
             "pub static ADD_: Op<AddInplaceFn>",
             "mu(a(\"self\", Ty::Tensor, D::Required))",
             "kw(\"alpha\", Ty::Scalar, D::Int(1)), mu(kw(\"out\"",
         ],
     );
-    check(&t, "ops.rs", &["(x::ADD.get(self_.key_set() | other.key_set())?)(self_, other, alpha)"]);
+    check(
+        &t,
+        "ops.rs",
+        &["match x::ADD.get(self_.key_set() | other.key_set()) {\nOk(f) => f(self_, other, alpha),"],
+    );
     check(
         &t,
         "methods.rs",
@@ -88,12 +92,12 @@ fn structured_with_named_results_and_short_forms() {
         &t,
         "x.rs",
         &[
-            "pub static MAX_KERNEL: Kernel<MaxKernel> = Kernel::new(f::max_cpu, &[&MAX, &MAX_OUT]);",
-            "let given = args::Max { self_, dim, w };\nlet m = f::max_shape(&given)?;",
-            "if let Some(kernel) = MAX_KERNEL.of(m[0].device)? {\nsoft(|| kernel(&given, [&o[0], &o[1]]))?;\n}",
+            "pub static MAX_KERNEL: Kernel<MaxKernel> = Kernel::new(f::max_cpu, &[MAX.any(), MAX_OUT.any()]);",
+            "let given = args::Max { self_, dim, w };\nlet m = or_return!(f::max_shape(&given));",
+            "or_return!(MAX_KERNEL.run(m[0].device, &mut |kernel: MaxKernel| -> Result<()> { kernel(&given, [&o[0], &o[1]]) }));",
             "(Key::Cpu, max_slot), (Key::Meta, max_slot)",
             "v.push(self_); v.extend(w);",
-            "arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg::<Option<Tensor>>(a, 2)?.as_ref()",
+            "or_return!(arg::<Option<Vec<i64>>>(a, 1)).as_deref(), or_return!(arg::<Option<Tensor>>(a, 2)).as_ref()",
         ],
     );
     check(&t, "args.rs", &["pub struct Max<'a> {", "pub dim: Option<&'a [i64]>,"]);
@@ -139,15 +143,15 @@ fn structured_rows_that_update_and_rows_that_find() {
         "x.rs",
         &[
             "pub type PutKernel = fn(&args::Put, &Tensor) -> Result<()>;",
-            "let m = f::put_shape(&given)?;\nlet o = m.copy(self_)?;",
-            "let o = m.inplace(self_, &{ let mut v: Vec<&Tensor> = Vec::new(); v.push(index); v.extend(mask); v })?;",
-            "let o = m.out(&OutDtype::Cast, out, self_, ",
-            "pub static DRAW_KERNEL: Kernel<DrawKernel> = Kernel::new(f::draw_cpu, &[&DRAW_]);",
-            "let m = f::draw_shape(&given)?;\nlet o = m.inplace(self_, &[])?;",
+            "let m = or_return!(f::put_shape(&given));\nlet o = or_return!(m.copy(self_));",
+            "let o = or_return!(m.inplace(self_, &{ let mut v: Vec<&Tensor> = Vec::new(); v.push(index); v.extend(mask); v }));",
+            "let o = or_return!(m.out(&OutDtype::Cast, out, self_, ",
+            "pub static DRAW_KERNEL: Kernel<DrawKernel> = Kernel::new(f::draw_cpu, &[DRAW_.any()]);",
+            "let m = or_return!(f::draw_shape(&given));\nlet o = or_return!(m.inplace(self_, &[]));",
             "(Key::Cpu, draw_inplace_slot), (Key::Meta, draw_inplace_slot)",
             "pub type NonzeroKernel = fn(&args::Nonzero, ) -> Result<Tensor>;",
             "soft(|| NONZERO_KERNEL.here(self_.device())?(&given))\n}",
-            "let r = soft(|| NONZERO_KERNEL.here(self_.device())?(&given))?;\nout::copy_to_out(&OutDtype::Any, out, &r)",
+            "let r = or_return!(soft(|| NONZERO_KERNEL.here(self_.device())?(&given)));\nout::copy_to_out(&OutDtype::Any, out, &r)",
             "&[(Key::Cpu, nonzero_slot)]",
         ],
     );
@@ -162,7 +166,7 @@ fn structured_rows_that_update_and_rows_that_find() {
         &planned,
         "x.rs",
         &[
-            "pub static POW_KERNELS: Kernels<PointwiseKernel> = Kernels::new(&[&POW, &POW_]);",
+            "pub static POW_KERNELS: Kernels<PointwiseKernel> = Kernels::new(&[POW.any(), POW_.any()]);",
             "f::pow_plan(self_, other)?.on(&POW_KERNELS).run_inplace(self_)",
         ],
     );
@@ -177,7 +181,11 @@ fn view_composite_direct() {
         positional = ["dim"]
         grad = { self = "split_backward(grads, dim)" }"#,
     );
-    check(&view, "x.rs", &["(Key::Private, f::split)", "Result<Vec<Tensor>>", "&arg::<Vec<i64>>(a, 1)?"]);
+    check(
+        &view,
+        "x.rs",
+        &["(Key::Private, f::split)", "Result<Vec<Tensor>>", "&or_return!(arg::<Vec<i64>>(a, 1))"],
+    );
     check(
         &view,
         "methods.rs",
@@ -227,7 +235,7 @@ fn factories_and_domain_crates() {
     );
     let f = files("flambeau-fft", &t).unwrap();
     assert!(f["fft.rs"].contains("pub fn freq_with(n: i64, options: impl Into<FftFreqOptions>) -> Tensor"));
-    assert!(f["ops.rs"].contains("x::FFT_FREQ.get(device_keys(device))?"));
+    assert!(f["ops.rs"].contains("x::FFT_FREQ.get(device_keys(device)) {"));
     assert!(
         f["methods.rs"].contains("pub trait TensorFftExt {")
             && f["methods.rs"].contains("fn fft(&self) -> Tensor;")
@@ -267,16 +275,16 @@ fn derivatives_save_only_what_a_wanted_formula_uses() {
     ));
     for w in [
         "pub struct MulBackward {\ndim: Vec<i64>,\nother: Saved,\nself_: Saved,\nself_sizes: SizeVec,\n}",
-        "if cx.need(0) { let other = &self.other.unpack_last(cx, \"other\")?; Some(mul(grad, conj(other)?, dim)?) }",
+        "if cx.need(0) { let other = &or_return!(self.other.unpack_last(cx, \"other\")); Some(or_return!(mul(grad, conj(other)?, dim))) }",
         "Some(reshape(&mul(grad, self_)?, self_sizes)?)",
         "other: Saved::input_if(edges.wants(0), other)",
         "pub(super) fn mul_inplace_autograd(",
         "let s_self_ = Saved::copy_of_if(edges.wants(1), self_)?;",
         "fn mul_tangent(self_: &Tensor, other: &Tensor, mode: &str, dim: &[i64], old: &Tensor) -> Result<Option<Tensor>> {",
         "let self_ = old;",
-        "let t = mul_tangent(self_, other, mode, dim, self_)?;",
-        "let t = mul_tangent(self_, other, mode, dim, old.as_ref().unwrap_or(self_))?;",
-        "rt::check_out(\"mul\", &[self_, other], &[&*out])?;",
+        "let t = mul_tangent(self_, other, mode, dim, self_);",
+        "let t = mul_tangent(self_, other, mode, dim, old.as_ref().unwrap_or(self_));",
+        "or_return!(rt::check_out(\"mul\", &[self_, other], &[&*out]));",
     ] {
         assert!(text.contains(w), "no `{w}` in\n{text}");
     }
@@ -294,7 +302,7 @@ fn derivatives_of_lists_views_and_several_results() {
     for w in [
         "tensors_sizes: Vec<SizeVec>",
         "tensors_len: usize",
-        "if cx.need_any(0..self.tensors_len) { cat_backward(grad, tensors_sizes, dim, need)? } else { vec![None; self.tensors_len] }",
+        "if cx.need_any(0..self.tensors_len) { or_return!(cat_backward(grad, tensors_sizes, dim, need)) } else { vec![None; self.tensors_len] }",
         "if cx.need(self.tensors_len)",
         "out.extend(g0);\nout.push(g1);",
         "Edges::new().list(tensors).opt(w)",
@@ -313,7 +321,7 @@ fn derivatives_of_lists_views_and_several_results() {
     ));
     assert!(
         !split.contains("no_grads")
-            && split.contains("let g0 = Some(split_backward(grads, self_sizes, n)?);")
+            && split.contains("let g0 = Some(or_return!(split_backward(grads, self_sizes, n)));")
     );
     let svd = derivatives(&with(
         r#"schema = "qr(Tensor a, Tensor b) -> (Tensor Q, Tensor R, Tensor p)"
@@ -325,7 +333,7 @@ fn derivatives_of_lists_views_and_several_results() {
         "let [g0, g1] = if cx.need(0) || cx.need(1) {",
         "result0: Saved::output(&out0, 0), result2: Saved::input(&out2)",
         "rt::record_multi(&[&out0, &out1], edges, body);",
-        "let duals: &[&Tensor] = &[a, b];\nrt::transposed(duals, &[a, b], |mut given| {\nlet a = given.one()?;\nlet b = given.one()?;\nlet r = ops::qr(a, b)?;\nOk(vec![r.0, r.1])",
+        "let duals: &[&Tensor] = &[a, b];\nrt::transposed(duals, &[a, b], &mut |mut given: rt::Inputs<'_>| -> Result<Vec<Tensor>> {\nlet a = given.one()?;\nlet b = given.one()?;\nlet r = ops::qr(a, b)?;\nOk(vec![r.0, r.1])",
     ] {
         assert!(svd.contains(w), "no `{w}` in\n{svd}");
     }
@@ -352,7 +360,7 @@ fn rows_without_gradient() {
     check(
         &view,
         "x.rs",
-        &["*self_ = ops::t(self_)?;", "Op::composite(&T__INFO, t_inplace_cpu, t_inplace_adaptor)"],
+        &["*self_ = or_return!(ops::t(self_));", "Op::composite(&T__INFO, t_inplace_cpu, t_inplace_adaptor)"],
     );
     check(&view, "methods.rs", &["pub fn t_(&mut self) -> &mut Self"]);
     assert!(!derivatives(&view).contains("o::T_.register"));

@@ -112,12 +112,12 @@ pub fn lend(t: Ty, p: &str) -> String {
 /// Argument `i` of a boxed call as the parameter's type.
 pub fn unboxed(t: Ty, i: usize) -> String {
     if t.is_one_tensor() {
-        return format!("tensor_arg(a, {i})?");
+        return format!("or_return!(tensor_arg(a, {i}))");
     }
     let owned = owned_ty(t);
-    let place = format!("arg::<{owned}>(a, {i})?");
+    let place = format!("or_return!(arg::<{owned}>(a, {i}))");
     let lent = lend(t, &place);
-    if lent == place { format!("arg(a, {i})?") } else { lent }
+    if lent == place { format!("or_return!(arg(a, {i}))") } else { lent }
 }
 
 fn float(f: f64) -> String {

@@ -16,11 +16,15 @@ pub fn amp_foreach_non_finite_check_and_unscale_(
     inv_scale: &Tensor,
 ) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    out::writable(found_inf)?;
-    (scaling::AMP_FOREACH_NON_FINITE_CHECK_AND_UNSCALE_
-        .get(list_keys(self_) | found_inf.key_set() | inv_scale.key_set())?)(self_, found_inf, inv_scale)
+    or_return!(out::writable(found_inf));
+    match scaling::AMP_FOREACH_NON_FINITE_CHECK_AND_UNSCALE_
+        .get(list_keys(self_) | found_inf.key_set() | inv_scale.key_set())
+    {
+        Ok(f) => f(self_, found_inf, inv_scale),
+        Err(e) => Err(e),
+    }
 }
 
 /// The scale after a step: smaller where something was not finite, larger after `growth_interval` steps without.
@@ -45,14 +49,12 @@ pub fn amp_update_scale_(
     scale_backoff_factor: f64,
     growth_interval: i64,
 ) -> Result<()> {
-    out::writable(self_)?;
-    out::writable(growth_tracker)?;
-    (scaling::AMP_UPDATE_SCALE_.get(self_.key_set() | growth_tracker.key_set() | found_inf.key_set())?)(
-        self_,
-        growth_tracker,
-        found_inf,
-        scale_growth_factor,
-        scale_backoff_factor,
-        growth_interval,
-    )
+    or_return!(out::writable(self_));
+    or_return!(out::writable(growth_tracker));
+    match scaling::AMP_UPDATE_SCALE_.get(self_.key_set() | growth_tracker.key_set() | found_inf.key_set()) {
+        Ok(f) => {
+            f(self_, growth_tracker, found_inf, scale_growth_factor, scale_backoff_factor, growth_interval)
+        }
+        Err(e) => Err(e),
+    }
 }

@@ -3,7 +3,7 @@
 //! Operators of the family `scaling`.
 
 #[allow(unused_imports)]
-use super::{D, a, args, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, calls, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::scaling as f;
 
@@ -46,11 +46,11 @@ pub(super) static AMP_FOREACH_NON_FINITE_CHECK_AND_UNSCALE__INFO: OpInfo = OpInf
     functional: None,
 };
 fn amp_foreach_non_finite_check_and_unscale_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::amp_foreach_non_finite_check_and_unscale_(
-        &arg::<Vec<Tensor>>(a, 0)?,
-        tensor_arg(a, 1)?,
-        tensor_arg(a, 2)?,
-    )?;
+    or_return!(ops::amp_foreach_non_finite_check_and_unscale_(
+        &or_return!(arg::<Vec<Tensor>>(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(tensor_arg(a, 2))
+    ));
     Ok(vec![])
 }
 fn amp_foreach_non_finite_check_and_unscale_inplace_adaptor(
@@ -58,13 +58,9 @@ fn amp_foreach_non_finite_check_and_unscale_inplace_adaptor(
     found_inf: &Tensor,
     inv_scale: &Tensor,
 ) -> Result<()> {
-    if let Some(_seen) =
-        watched(&AMP_FOREACH_NON_FINITE_CHECK_AND_UNSCALE__INFO, &[&self_, &found_inf, &inv_scale])
-    {
-        return ops::amp_foreach_non_finite_check_and_unscale_(self_, found_inf, inv_scale);
-    }
-    call_fallback(&AMP_FOREACH_NON_FINITE_CHECK_AND_UNSCALE__INFO, &[&self_, &found_inf, &inv_scale])
-        .map(drop)
+    adapted(&AMP_FOREACH_NON_FINITE_CHECK_AND_UNSCALE__INFO, &[&self_, &found_inf, &inv_scale], &mut |()| {
+        ops::amp_foreach_non_finite_check_and_unscale_(self_, found_inf, inv_scale)
+    })
 }
 
 /// Type of [`AMP_UPDATE_SCALE_`].
@@ -108,14 +104,14 @@ pub(super) static AMP_UPDATE_SCALE__INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn amp_update_scale_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::amp_update_scale_(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        tensor_arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-    )?;
+    or_return!(ops::amp_update_scale_(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(tensor_arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5))
+    ));
     Ok(vec![a[0].clone(), a[1].clone()])
 }
 fn amp_update_scale_inplace_adaptor(
@@ -126,22 +122,18 @@ fn amp_update_scale_inplace_adaptor(
     scale_backoff_factor: f64,
     growth_interval: i64,
 ) -> Result<()> {
-    if let Some(_seen) = watched(
+    adapted(
         &AMP_UPDATE_SCALE__INFO,
         &[&self_, &growth_tracker, &found_inf, &scale_growth_factor, &scale_backoff_factor, &growth_interval],
-    ) {
-        return ops::amp_update_scale_(
-            self_,
-            growth_tracker,
-            found_inf,
-            scale_growth_factor,
-            scale_backoff_factor,
-            growth_interval,
-        );
-    }
-    call_fallback(
-        &AMP_UPDATE_SCALE__INFO,
-        &[&self_, &growth_tracker, &found_inf, &scale_growth_factor, &scale_backoff_factor, &growth_interval],
+        &mut |()| {
+            ops::amp_update_scale_(
+                self_,
+                growth_tracker,
+                found_inf,
+                scale_growth_factor,
+                scale_backoff_factor,
+                growth_interval,
+            )
+        },
     )
-    .map(drop)
 }

@@ -22,7 +22,10 @@ pub(super) fn amp_foreach_non_finite_check_and_unscale_inplace_autograd(
     if rec {
         rt::check_inplace(found_inf)?;
     }
-    rt::below(|| ops::amp_foreach_non_finite_check_and_unscale_(self_, found_inf, inv_scale))?;
+    or_return!({
+        let _below = rt::Below::new();
+        ops::amp_foreach_non_finite_check_and_unscale_(self_, found_inf, inv_scale)
+    });
     if rec {
         rt::rebase_none(found_inf)?;
     }
@@ -43,7 +46,8 @@ pub(super) fn amp_update_scale_inplace_autograd(
     if rec {
         rt::check_inplace(growth_tracker)?;
     }
-    rt::below(|| {
+    or_return!({
+        let _below = rt::Below::new();
         ops::amp_update_scale_(
             self_,
             growth_tracker,
@@ -52,7 +56,7 @@ pub(super) fn amp_update_scale_inplace_autograd(
             scale_backoff_factor,
             growth_interval,
         )
-    })?;
+    });
     if rec {
         rt::rebase_none(self_)?;
     }

@@ -3,6 +3,7 @@
 use crate::dispatch::op::{AnyOp, Kernels};
 use crate::tensor::geometry::too_large;
 use crate::tensor::handle::Tensor;
+use crate::types::call::Call;
 use crate::types::device::Device;
 use crate::types::error::{Error, Result};
 use crate::types::keys::Key;
@@ -37,6 +38,17 @@ impl<F: Copy> Kernel<F> {
     pub fn of(&self, device: Device) -> Result<Option<F>> {
         if device == Device::Cpu { Ok(Some(self.cpu)) } else { self.others.find(device) }
     }
+    /// Runs the kernel for outputs on `device`, if there is one, by `call` ([`soft`]).
+    ///
+    /// # Errors
+    /// Those of [`Kernel::of`] and of the kernel; no memory.
+    #[inline(never)]
+    pub fn run(&self, device: Device, call: &mut dyn Call<F, Result<()>>) -> Result<()> {
+        match self.of(device)? {
+            Some(kernel) => soft_one(&mut |()| call.call(kernel)),
+            None => Ok(()),
+        }
+    }
     /// Whether there is a kernel for `device`: not on the meta device, where a composition says the same.
     pub fn serves(&self, device: Device) -> bool {
         device == Device::Cpu || self.others.get(device).is_some()
@@ -59,6 +71,12 @@ impl<F: Copy> Kernel<F> {
 #[inline]
 pub fn soft<R>(kernel: impl FnOnce() -> Result<R>) -> Result<R> {
     attempt(kernel).unwrap_or_else(|NoRoom(bytes)| Err(too_large(bytes)))
+}
+
+/// [`soft`] for what gives nothing: there is one of it.
+#[inline(never)]
+fn soft_one(kernel: &mut dyn Call<(), Result<()>>) -> Result<()> {
+    soft(|| kernel.call(()))
 }
 
 /// What a kernel outside the CPU wrote counts as a write. The CPU's kernels count theirs by their holds.

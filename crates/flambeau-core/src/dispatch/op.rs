@@ -4,7 +4,7 @@ use super::convention::{Convention, Habit};
 use super::diverted::{self, Found};
 use super::registry;
 use super::wrapper;
-use crate::dispatch::value::{AsValue, Results, Value};
+use crate::dispatch::value::{AsValue, Value};
 use crate::types::autocast::{self, Autocast};
 use crate::types::device::Device;
 use crate::types::error::{Error, Result};
@@ -114,49 +114,43 @@ const fn erase<F: Copy>(f: F) -> *mut () {
     unsafe { U { f }.p }
 }
 
-/// A function pointer of type `F` that may be filled in once.
-pub(crate) struct Slot<F: Copy>(AtomicPtr<()>, PhantomData<F>);
-
-impl<F: Copy> Slot<F> {
-    /// Empty.
-    pub(crate) const fn new() -> Self {
-        Slot(AtomicPtr::new(std::ptr::null_mut()), PhantomData)
+#[inline(always)]
+fn restore<F: Copy>(p: *mut ()) -> F {
+    union U<F: Copy> {
+        f: F,
+        p: *mut (),
     }
-    /// The function, if there is one.
-    pub(crate) fn get(&self) -> Option<F> {
-        let p = self.0.load(Ordering::Acquire);
-        (!p.is_null()).then(|| Op::restore(p))
-    }
-    /// Fills the slot; `false` if it is filled already.
-    pub(crate) fn set(&self, f: F) -> bool {
-        self.0.compare_exchange(std::ptr::null_mut(), erase(f), Ordering::AcqRel, Ordering::Acquire).is_ok()
-    }
+    const { assert!(size_of::<F>() == size_of::<*mut ()>(), "operators are plain function pointers") };
+    // SAFETY: only `erase::<F>` fills what this is called on, so a non-null pointer is a value of type `F`.
+    unsafe { U { p }.f }
 }
 
 /// The kernels of a row on devices that are not built in: one function per back end, and the operators that run them.
 pub struct Kernels<F: Copy> {
-    slots: [Slot<F>; Key::LINKED],
+    slots: KernelSlots,
+    _f: PhantomData<F>,
+}
+/// [`Kernels`] without their type, so that there is one of what they do.
+struct KernelSlots {
+    slots: [AtomicPtr<()>; Key::LINKED],
     forms: &'static [&'static dyn AnyOp],
 }
 
 impl<F: Copy> Kernels<F> {
     /// None yet.
     pub const fn new(forms: &'static [&'static dyn AnyOp]) -> Self {
-        Kernels { slots: [const { Slot::new() }; Key::LINKED], forms }
+        let slots = [const { AtomicPtr::new(std::ptr::null_mut()) }; Key::LINKED];
+        Kernels { slots: KernelSlots { slots, forms }, _f: PhantomData }
     }
     /// Brings the kernel of a back end: from now on all forms of the row (functional, in place, `out=`) run on its devices.
     /// The first kernel stays; later ones, and those for keys that are no such devices', return `false`.
     pub fn register(&self, key: Key, kernel: F) -> bool {
-        // the kernel first: who finds the operator's slot filled must find it
-        let Some(true) = key.linked().map(|i| self.slots[i].set(kernel)) else { return false };
-        for op in self.forms {
-            op.adopt(key);
-        }
-        true
+        self.slots.register(key, erase(kernel))
     }
     /// The kernel for a device, if its back end brought one.
     pub fn get(&self, device: Device) -> Option<F> {
-        self.slots[device.key_set().highest()?.linked()?].get()
+        let p = self.slots.get(device);
+        if p.is_null() { None } else { Some(restore(p)) }
     }
     /// The kernel for a device; none on the meta device, where sizes are all there is.
     ///
@@ -164,14 +158,35 @@ impl<F: Copy> Kernels<F> {
     /// The device's back end brought none.
     #[cold]
     pub fn find(&self, device: Device) -> Result<Option<F>> {
-        if device == Device::Meta {
-            return Ok(None);
-        }
-        match self.get(device) {
-            Some(f) => Ok(Some(f)),
-            None => Err(no_device_kernel(self.forms, device)),
+        match self.slots.find(device) {
+            Ok(p) if p.is_null() => Ok(None),
+            Ok(p) => Ok(Some(restore(p))),
+            Err(e) => Err(e),
         }
     }
+}
+impl KernelSlots {
+    fn register(&self, key: Key, kernel: *mut ()) -> bool {
+        // the kernel first: who finds the operator's slot filled must find it
+        let Some(true) = key.linked().map(|i| fill(&self.slots[i], kernel)) else { return false };
+        for op in self.forms {
+            op.adopt(key);
+        }
+        true
+    }
+    /// Null where there is none.
+    fn get(&self, device: Device) -> *mut () {
+        let i = device.key_set().highest().and_then(Key::linked);
+        i.map_or(std::ptr::null_mut(), |i| self.slots[i].load(Ordering::Acquire))
+    }
+    fn find(&self, device: Device) -> Result<*mut ()> {
+        let p = self.get(device);
+        if p.is_null() && device != Device::Meta { Err(no_device_kernel(self.forms, device)) } else { Ok(p) }
+    }
+}
+/// Fills a slot; `false` if it is filled already.
+fn fill(slot: &AtomicPtr<()>, f: *mut ()) -> bool {
+    slot.compare_exchange(std::ptr::null_mut(), f, Ordering::AcqRel, Ordering::Acquire).is_ok()
 }
 #[cold]
 #[inline(never)]
@@ -182,11 +197,16 @@ fn no_device_kernel(forms: &[&dyn AnyOp], device: Device) -> Error {
 
 /// An operator with function type `F`, always a plain `fn(...) -> Result<...>` pointer.
 pub struct Op<F: Copy> {
+    /// All of it but the type.
+    table: Table,
+    _f: PhantomData<F>,
+}
+/// An operator without its function type, so that there is one of what it does.
+struct Table {
     slots: [AtomicPtr<()>; KEYS],
     info: &'static OpInfo,
-    adaptor: F,
+    adaptor: AtomicPtr<()>,
     keep: u32,
-    _f: PhantomData<F>,
 }
 
 impl<F: Copy> Op<F> {
@@ -202,7 +222,8 @@ impl<F: Copy> Op<F> {
         // what is not differentiable does not concern the autograd key
         let skip = matches!(info.grad, Differentiability::None) && !info.schema.mutates();
         let keep = if skip { !KeySet::of(Key::Autograd).0 } else { !0 };
-        Op { slots, info, adaptor, keep, _f: PhantomData }
+        let adaptor = AtomicPtr::new(erase(adaptor));
+        Op { table: Table { slots, info, adaptor, keep }, _f: PhantomData }
     }
     /// A composite: `body` serves every key up to autograd. At [`Key::QuantizedCpu`] it serves where nobody brings a kernel:
     /// few bodies hold for integers that stand for numbers, and PyTorch has kernels of their own for many.
@@ -215,54 +236,62 @@ impl<F: Copy> Op<F> {
             }
             i += 1;
         }
-        Op { slots, info, adaptor, keep: !0, _f: PhantomData }
+        let adaptor = AtomicPtr::new(erase(adaptor));
+        Op { table: Table { slots, info, adaptor, keep: !0 }, _f: PhantomData }
+    }
+    /// The operator without its type, as lists of operators hold it.
+    pub const fn any(&'static self) -> &'static dyn AnyOp {
+        &self.table
     }
     /// Name, schema, documentation.
     pub fn info(&self) -> &'static OpInfo {
-        self.info
+        self.table.info
     }
     /// Fills the slot of key `k`. A slot that is already filled keeps its first kernel and `false` is returned.
     pub fn register(&self, k: Key, f: F) -> bool {
-        self.slots[k as usize]
-            .compare_exchange(std::ptr::null_mut(), erase(f), Ordering::AcqRel, Ordering::Acquire)
-            .is_ok()
-    }
-    #[inline(always)]
-    fn restore(p: *mut ()) -> F {
-        // SAFETY: only `erase::<F>` fills slots, so a non-null slot holds a value of type `F`.
-        unsafe { std::mem::transmute_copy::<*mut (), F>(&p) }
+        fill(&self.table.slots[k as usize], erase(f))
     }
     /// The kernel for arguments with these keys, after the thread's includes and excludes.
     #[inline(always)]
     pub fn get(&self, keys: KeySet) -> Result<F> {
-        let ks = KeySet(thread_keys::effective(keys).0 & self.keep);
+        let ks = KeySet(thread_keys::effective(keys).0 & self.table.keep);
         let i = 31u32.wrapping_sub((ks.0 | 1).leading_zeros()) as usize % KEYS;
-        let p = self.slots[i].load(Ordering::Acquire);
+        let p = self.table.slots[i].load(Ordering::Acquire);
         if !p.is_null() && ks.0 != 0 {
-            return Ok(Self::restore(p));
+            return Ok(restore(p));
         }
-        self.cold(ks)
+        match cold(&self.table, ks) {
+            Ok(p) => Ok(restore(p)),
+            Err(e) => Err(e),
+        }
+    }
+    /// [`Op::get`] by a call, for operators whose calls are large: there is less code.
+    #[inline]
+    pub fn look_up(&self, keys: KeySet) -> Result<F> {
+        match look_up(&self.table, keys) {
+            Ok(p) => Ok(restore(p)),
+            Err(e) => Err(e),
+        }
     }
     /// The kernel of key `k` itself.
     pub fn at(&self, k: Key) -> Option<F> {
-        let p = self.slots[k as usize].load(Ordering::Acquire);
-        (!p.is_null()).then(|| Self::restore(p))
+        let p = self.table.slots[k as usize].load(Ordering::Acquire);
+        if p.is_null() { None } else { Some(restore(p)) }
     }
-    #[cold]
-    fn cold(&self, ks: KeySet) -> Result<F> {
-        cold(&self.slots, self.info, erase(self.adaptor), ks).map(Self::restore)
-    }
+}
+
+#[inline(never)]
+fn look_up(table: &Table, keys: KeySet) -> Result<*mut ()> {
+    let ks = KeySet(thread_keys::effective(keys).0 & table.keep);
+    let p = ks.highest().map_or(std::ptr::null_mut(), |k| table.slots[k as usize].load(Ordering::Acquire));
+    if p.is_null() { cold(table, ks) } else { Ok(p) }
 }
 
 /// The slot of a call that found its own empty. Without the function's type, so that there is one of it.
 #[cold]
 #[inline(never)]
-fn cold(
-    slots: &[AtomicPtr<()>; KEYS],
-    info: &'static OpInfo,
-    adaptor: *mut (),
-    ks: KeySet,
-) -> Result<*mut ()> {
+fn cold(table: &Table, ks: KeySet) -> Result<*mut ()> {
+    let (slots, info) = (&table.slots, table.info);
     let at = |k: Key| Some(slots[k as usize].load(Ordering::Acquire)).filter(|p| !p.is_null());
     registry::init();
     // no tensor argument at all: factories and composites over nothing run at the CPU slot
@@ -290,7 +319,7 @@ fn cold(
             }
             registry::Fallback::Boxed => {
                 thread_keys::coming(std::ptr::from_ref(info).addr(), k);
-                return Ok(adaptor);
+                return Ok(table.adaptor.load(Ordering::Relaxed));
             }
             registry::Fallback::Through => {}
             registry::Fallback::None if info.composite => {
@@ -322,27 +351,36 @@ pub(crate) fn no_kernel(info: &OpInfo, k: Key) -> Error {
     Error::missing(format!("{} has no kernel for the {k:?} key", info.name))
 }
 
-impl<F: Copy + Sync> AnyOp for Op<F> {
+impl AnyOp for Table {
     fn info(&self) -> &'static OpInfo {
         self.info
     }
     fn has(&self, k: Key) -> bool {
-        self.at(k).is_some()
+        !self.slots[k as usize].load(Ordering::Acquire).is_null()
     }
     fn slot(&self, _: Private, k: Key) -> Option<(&AtomicPtr<()>, *mut ())> {
-        Some((&self.slots[k as usize], erase(self.adaptor)))
+        Some((&self.slots[k as usize], self.adaptor.load(Ordering::Relaxed)))
     }
     fn adopt(&self, key: Key) {
-        if let Some(f) = self.at(Key::Cpu) {
-            self.register(key, f);
+        let p = self.slots[Key::Cpu as usize].load(Ordering::Acquire);
+        if !p.is_null() {
+            fill(&self.slots[key as usize], p);
         }
     }
 }
-
-/// [`call_fallback`] with typed results.
-#[inline(never)]
-pub fn fallback<R: Results>(info: &'static OpInfo, args: &[&dyn AsValue]) -> Result<R> {
-    call_fallback(info, args).and_then(R::from_values)
+impl<F: Copy + Sync> AnyOp for Op<F> {
+    fn info(&self) -> &'static OpInfo {
+        self.table.info
+    }
+    fn has(&self, k: Key) -> bool {
+        self.table.has(k)
+    }
+    fn slot(&self, p: Private, k: Key) -> Option<(&AtomicPtr<()>, *mut ())> {
+        self.table.slot(p, k)
+    }
+    fn adopt(&self, key: Key) {
+        self.table.adopt(key);
+    }
 }
 
 /// Hands a call to the boxed fallback of the highest key among the arguments' tensors that has one. Generated adaptors

@@ -278,6 +278,11 @@ pub fn tensor_arg(args: &[Value], i: usize) -> Result<&Tensor> {
     }
 }
 
+/// The arguments at these places, as a boxed call that wrote to them gives them back.
+pub fn copies(args: &[Value], at: &[usize]) -> Vec<Value> {
+    at.iter().map(|i| args[*i].clone()).collect()
+}
+
 /// What can become a [`Value`].
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be an argument of a call by name",

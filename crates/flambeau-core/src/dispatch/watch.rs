@@ -2,8 +2,10 @@
 //! ([`overrides`]), but where it is on top a call passes with its arguments as they are: it costs no list of values.
 
 use super::overrides::{self, Level, Mode, ModeGuard, Running};
-use crate::dispatch::op::OpInfo;
-use crate::dispatch::value::{AsValue, Value};
+use crate::dispatch::op::{OpInfo, call_fallback};
+use crate::dispatch::value::{AsValue, Results, Value};
+use crate::types::call::Call;
+use crate::types::error::Result;
 use crate::types::keys::Key;
 use crate::types::{order, thread_keys};
 use std::rc::Rc;
@@ -61,4 +63,16 @@ pub fn watched(info: &'static OpInfo, args: &[&dyn AsValue]) -> Option<Watched> 
         }
         Mode::Shown(_) => None,
     }
+}
+/// [`call_fallback`] with typed results; `again` makes the call again, where a watcher alone sent it here ([`watched`]).
+#[inline(never)]
+pub fn adapted<R: Results>(
+    info: &'static OpInfo,
+    args: &[&dyn AsValue],
+    again: &mut dyn Call<(), Result<R>>,
+) -> Result<R> {
+    if let Some(_seen) = watched(info, args) {
+        return again.call(());
+    }
+    call_fallback(info, args).and_then(R::from_values)
 }

@@ -3,7 +3,7 @@
 //! Operators of the family `arithmetic`.
 
 #[allow(unused_imports)]
-use super::{D, a, args, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, calls, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::arithmetic as f;
 
@@ -14,7 +14,7 @@ pub static ADD_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::ADD,
     promote: Promote::Default,
     rare: Rare::COMPLEX32,
-    kernels: Kernels::new(&[&ADD, &ADD_, &ADD_OUT]),
+    kernels: Kernels::new(&[ADD.any(), ADD_.any(), ADD_OUT.any()]),
 };
 fn add_kernel(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
     f::add_alpha(self_, other, alpha)?;
@@ -57,13 +57,10 @@ pub(super) static ADD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn add_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::add(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_t_n_to_t(ops::add, a)
 }
 fn add_adaptor(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
-    if let Some(_seen) = watched(&ADD_INFO, &[&self_, &other, &alpha]) {
-        return ops::add(self_, other, alpha);
-    }
-    fallback(&ADD_INFO, &[&self_, &other, &alpha])
+    calls::adapt_t_t_n_to_t(&ADD_INFO, ops::add, self_, other, alpha)
 }
 
 fn add_inplace_kernel(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<()> {
@@ -111,14 +108,10 @@ pub(super) static ADD__INFO: OpInfo = OpInfo {
     functional: Some(&ADD_INFO),
 };
 fn add_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::add_(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_t_n(ops::add_, a, &[0])
 }
 fn add_inplace_adaptor(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<()> {
-    if let Some(_seen) = watched(&ADD__INFO, &[&self_, &other, &alpha]) {
-        return ops::add_(self_, other, alpha);
-    }
-    call_fallback(&ADD__INFO, &[&self_, &other, &alpha]).map(drop)
+    calls::adapt_t_t_n(&ADD__INFO, ops::add_, self_, other, alpha)
 }
 
 fn add_out_kernel(self_: &Tensor, other: &Tensor, alpha: Scalar, out: &mut Tensor) -> Result<()> {
@@ -162,17 +155,10 @@ pub(super) static ADD_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&ADD_INFO),
 };
 fn add_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 3)?;
-    ops::add_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_n_w(ops::add_out, a)
 }
 fn add_out_adaptor(self_: &Tensor, other: &Tensor, alpha: Scalar, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&ADD_OUT_INFO, &[&self_, &other, &alpha, &&*out]) {
-        return ops::add_out(self_, other, alpha, out);
-    }
-    let v = call_fallback(&ADD_OUT_INFO, &[&self_, &other, &alpha, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_n_w(&ADD_OUT_INFO, ops::add_out, self_, other, alpha, out)
 }
 
 /// `sub.Tensor`: formula and rules.
@@ -182,7 +168,7 @@ pub static SUB_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::SUB,
     promote: Promote::Default,
     rare: Rare::COMPLEX32,
-    kernels: Kernels::new(&[&SUB, &SUB_, &SUB_OUT]),
+    kernels: Kernels::new(&[SUB.any(), SUB_.any(), SUB_OUT.any()]),
 };
 fn sub_kernel(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
     f::sub_check(self_, other, alpha)?;
@@ -228,13 +214,10 @@ pub(super) static SUB_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn sub_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::sub(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_t_n_to_t(ops::sub, a)
 }
 fn sub_adaptor(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SUB_INFO, &[&self_, &other, &alpha]) {
-        return ops::sub(self_, other, alpha);
-    }
-    fallback(&SUB_INFO, &[&self_, &other, &alpha])
+    calls::adapt_t_t_n_to_t(&SUB_INFO, ops::sub, self_, other, alpha)
 }
 
 fn sub_inplace_kernel(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<()> {
@@ -285,14 +268,10 @@ pub(super) static SUB__INFO: OpInfo = OpInfo {
     functional: Some(&SUB_INFO),
 };
 fn sub_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::sub_(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_t_n(ops::sub_, a, &[0])
 }
 fn sub_inplace_adaptor(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<()> {
-    if let Some(_seen) = watched(&SUB__INFO, &[&self_, &other, &alpha]) {
-        return ops::sub_(self_, other, alpha);
-    }
-    call_fallback(&SUB__INFO, &[&self_, &other, &alpha]).map(drop)
+    calls::adapt_t_t_n(&SUB__INFO, ops::sub_, self_, other, alpha)
 }
 
 fn sub_out_kernel(self_: &Tensor, other: &Tensor, alpha: Scalar, out: &mut Tensor) -> Result<()> {
@@ -336,17 +315,10 @@ pub(super) static SUB_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&SUB_INFO),
 };
 fn sub_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 3)?;
-    ops::sub_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_n_w(ops::sub_out, a)
 }
 fn sub_out_adaptor(self_: &Tensor, other: &Tensor, alpha: Scalar, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&SUB_OUT_INFO, &[&self_, &other, &alpha, &&*out]) {
-        return ops::sub_out(self_, other, alpha, out);
-    }
-    let v = call_fallback(&SUB_OUT_INFO, &[&self_, &other, &alpha, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_n_w(&SUB_OUT_INFO, ops::sub_out, self_, other, alpha, out)
 }
 
 /// `rsub.Tensor`: formula and rules.
@@ -356,7 +328,7 @@ pub static RSUB_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::RSUB,
     promote: Promote::Reversed,
     rare: Rare::COMPLEX32,
-    kernels: Kernels::new(&[&RSUB]),
+    kernels: Kernels::new(&[RSUB.any()]),
 };
 fn rsub_kernel(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
     f::sub_check(self_, other, alpha)?;
@@ -398,13 +370,10 @@ pub(super) static RSUB_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn rsub_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::rsub(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_t_n_to_t(ops::rsub, a)
 }
 fn rsub_adaptor(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
-    if let Some(_seen) = watched(&RSUB_INFO, &[&self_, &other, &alpha]) {
-        return ops::rsub(self_, other, alpha);
-    }
-    fallback(&RSUB_INFO, &[&self_, &other, &alpha])
+    calls::adapt_t_t_n_to_t(&RSUB_INFO, ops::rsub, self_, other, alpha)
 }
 
 fn rsub_scalar_cpu(self_: &Tensor, other: Scalar, alpha: Scalar) -> Result<Tensor> {
@@ -439,13 +408,11 @@ pub(super) static RSUB_SCALAR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn rsub_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::rsub_scalar(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
+    or_return!(ops::rsub_scalar(or_return!(tensor_arg(a, 0)), or_return!(arg(a, 1)), or_return!(arg(a, 2))))
+        .into_values()
 }
 fn rsub_scalar_adaptor(self_: &Tensor, other: Scalar, alpha: Scalar) -> Result<Tensor> {
-    if let Some(_seen) = watched(&RSUB_SCALAR_INFO, &[&self_, &other, &alpha]) {
-        return ops::rsub_scalar(self_, other, alpha);
-    }
-    fallback(&RSUB_SCALAR_INFO, &[&self_, &other, &alpha])
+    adapted(&RSUB_SCALAR_INFO, &[&self_, &other, &alpha], &mut |()| ops::rsub_scalar(self_, other, alpha))
 }
 
 /// `mul.Tensor`: formula and rules.
@@ -459,7 +426,7 @@ pub static MUL_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::MUL,
     promote: Promote::Default,
     rare: Rare::COMPLEX32.and(Rare::FLOAT8.and(Rare::UNSIGNED)),
-    kernels: Kernels::new(&[&MUL, &MUL_, &MUL_OUT]),
+    kernels: Kernels::new(&[MUL.any(), MUL_.any(), MUL_OUT.any()]),
 };
 fn mul_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&MUL_SPEC, &[self_, other], &[])
@@ -495,13 +462,10 @@ pub(super) static MUL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn mul_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::mul(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::mul, a)
 }
 fn mul_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&MUL_INFO, &[&self_, &other]) {
-        return ops::mul(self_, other);
-    }
-    fallback(&MUL_INFO, &[&self_, &other])
+    calls::adapt_t_t_to_t(&MUL_INFO, ops::mul, self_, other)
 }
 
 fn mul_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
@@ -542,14 +506,10 @@ pub(super) static MUL__INFO: OpInfo = OpInfo {
     functional: Some(&MUL_INFO),
 };
 fn mul_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::mul_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_t(ops::mul_, a, &[0])
 }
 fn mul_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&MUL__INFO, &[&self_, &other]) {
-        return ops::mul_(self_, other);
-    }
-    call_fallback(&MUL__INFO, &[&self_, &other]).map(drop)
+    calls::adapt_t_t(&MUL__INFO, ops::mul_, self_, other)
 }
 
 fn mul_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -591,17 +551,10 @@ pub(super) static MUL_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&MUL_INFO),
 };
 fn mul_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::mul_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_w(ops::mul_out, a)
 }
 fn mul_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&MUL_OUT_INFO, &[&self_, &other, &&*out]) {
-        return ops::mul_out(self_, other, out);
-    }
-    let v = call_fallback(&MUL_OUT_INFO, &[&self_, &other, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_w(&MUL_OUT_INFO, ops::mul_out, self_, other, out)
 }
 
 /// `div.Tensor`: formula and rules.
@@ -611,7 +564,7 @@ pub static DIV_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::DIV,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&DIV, &DIV_, &DIV_OUT]),
+    kernels: Kernels::new(&[DIV.any(), DIV_.any(), DIV_OUT.any()]),
 };
 fn div_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&DIV_SPEC, &[self_, other], &[])
@@ -661,13 +614,10 @@ pub(super) static DIV_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn div_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::div(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::div, a)
 }
 fn div_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&DIV_INFO, &[&self_, &other]) {
-        return ops::div(self_, other);
-    }
-    fallback(&DIV_INFO, &[&self_, &other])
+    calls::adapt_t_t_to_t(&DIV_INFO, ops::div, self_, other)
 }
 
 fn div_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
@@ -715,14 +665,10 @@ pub(super) static DIV__INFO: OpInfo = OpInfo {
     functional: Some(&DIV_INFO),
 };
 fn div_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::div_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_t(ops::div_, a, &[0])
 }
 fn div_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&DIV__INFO, &[&self_, &other]) {
-        return ops::div_(self_, other);
-    }
-    call_fallback(&DIV__INFO, &[&self_, &other]).map(drop)
+    calls::adapt_t_t(&DIV__INFO, ops::div_, self_, other)
 }
 
 fn div_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -764,21 +710,15 @@ pub(super) static DIV_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&DIV_INFO),
 };
 fn div_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::div_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_w(ops::div_out, a)
 }
 fn div_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&DIV_OUT_INFO, &[&self_, &other, &&*out]) {
-        return ops::div_out(self_, other, out);
-    }
-    let v = call_fallback(&DIV_OUT_INFO, &[&self_, &other, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_w(&DIV_OUT_INFO, ops::div_out, self_, other, out)
 }
 
 /// Kernels of `div.Tensor_mode` on devices that are not built in.
-pub static DIV_MODE_KERNELS: Kernels<PointwiseKernel> = Kernels::new(&[&DIV_MODE, &DIV_MODE_, &DIV_MODE_OUT]);
+pub static DIV_MODE_KERNELS: Kernels<PointwiseKernel> =
+    Kernels::new(&[DIV_MODE.any(), DIV_MODE_.any(), DIV_MODE_OUT.any()]);
 fn div_mode_kernel(self_: &Tensor, other: &Tensor, rounding_mode: Option<&str>) -> Result<Tensor> {
     f::div_mode_plan(self_, other, rounding_mode)?.on(&DIV_MODE_KERNELS).run()
 }
@@ -818,14 +758,17 @@ pub(super) static DIV_MODE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn div_mode_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::div_mode(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg::<Option<String>>(a, 2)?.as_deref())?
-        .into_values()
+    or_return!(ops::div_mode(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(arg::<Option<String>>(a, 2)).as_deref()
+    ))
+    .into_values()
 }
 fn div_mode_adaptor(self_: &Tensor, other: &Tensor, rounding_mode: Option<&str>) -> Result<Tensor> {
-    if let Some(_seen) = watched(&DIV_MODE_INFO, &[&self_, &other, &rounding_mode]) {
-        return ops::div_mode(self_, other, rounding_mode);
-    }
-    fallback(&DIV_MODE_INFO, &[&self_, &other, &rounding_mode])
+    adapted(&DIV_MODE_INFO, &[&self_, &other, &rounding_mode], &mut |()| {
+        ops::div_mode(self_, other, rounding_mode)
+    })
 }
 
 fn div_mode_inplace_kernel(self_: &Tensor, other: &Tensor, rounding_mode: Option<&str>) -> Result<()> {
@@ -867,14 +810,17 @@ pub(super) static DIV_MODE__INFO: OpInfo = OpInfo {
     functional: Some(&DIV_MODE_INFO),
 };
 fn div_mode_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::div_mode_(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg::<Option<String>>(a, 2)?.as_deref())?;
+    or_return!(ops::div_mode_(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(arg::<Option<String>>(a, 2)).as_deref()
+    ));
     Ok(vec![a[0].clone()])
 }
 fn div_mode_inplace_adaptor(self_: &Tensor, other: &Tensor, rounding_mode: Option<&str>) -> Result<()> {
-    if let Some(_seen) = watched(&DIV_MODE__INFO, &[&self_, &other, &rounding_mode]) {
-        return ops::div_mode_(self_, other, rounding_mode);
-    }
-    call_fallback(&DIV_MODE__INFO, &[&self_, &other, &rounding_mode]).map(drop)
+    adapted(&DIV_MODE__INFO, &[&self_, &other, &rounding_mode], &mut |()| {
+        ops::div_mode_(self_, other, rounding_mode)
+    })
 }
 
 fn div_mode_out_kernel(
@@ -922,13 +868,13 @@ pub(super) static DIV_MODE_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&DIV_MODE_INFO),
 };
 fn div_mode_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 3)?;
-    ops::div_mode_out(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        arg::<Option<String>>(a, 2)?.as_deref(),
-        &mut out,
-    )?;
+    let mut out = or_return!(arg::<Tensor>(a, 3));
+    or_return!(ops::div_mode_out(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(arg::<Option<String>>(a, 2)).as_deref(),
+        &mut out
+    ));
     Ok(vec![out.into_value()])
 }
 fn div_mode_out_adaptor(
@@ -937,11 +883,12 @@ fn div_mode_out_adaptor(
     rounding_mode: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&DIV_MODE_OUT_INFO, &[&self_, &other, &rounding_mode, &&*out]) {
+    let values_: &[&dyn AsValue] = &[&self_, &other, &rounding_mode, &&*out];
+    if let Some(_seen) = watched(&DIV_MODE_OUT_INFO, values_) {
         return ops::div_mode_out(self_, other, rounding_mode, out);
     }
-    let v = call_fallback(&DIV_MODE_OUT_INFO, &[&self_, &other, &rounding_mode, &&*out])?;
-    *out = arg(&v, 0)?;
+    let v = or_return!(call_fallback(&DIV_MODE_OUT_INFO, values_));
+    *out = or_return!(arg(&v, 0));
     Ok(())
 }
 
@@ -952,7 +899,7 @@ pub static FLOOR_DIVIDE_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::DIV_FLOOR,
     promote: Promote::Divide,
     rare: Rare::NONE,
-    kernels: Kernels::new(&[&FLOOR_DIVIDE, &FLOOR_DIVIDE_, &FLOOR_DIVIDE_OUT]),
+    kernels: Kernels::new(&[FLOOR_DIVIDE.any(), FLOOR_DIVIDE_.any(), FLOOR_DIVIDE_OUT.any()]),
 };
 fn floor_divide_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&FLOOR_DIVIDE_SPEC, &[self_, other], &[])
@@ -995,13 +942,10 @@ pub(super) static FLOOR_DIVIDE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn floor_divide_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::floor_divide(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::floor_divide, a)
 }
 fn floor_divide_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&FLOOR_DIVIDE_INFO, &[&self_, &other]) {
-        return ops::floor_divide(self_, other);
-    }
-    fallback(&FLOOR_DIVIDE_INFO, &[&self_, &other])
+    calls::adapt_t_t_to_t(&FLOOR_DIVIDE_INFO, ops::floor_divide, self_, other)
 }
 
 fn floor_divide_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
@@ -1045,14 +989,10 @@ pub(super) static FLOOR_DIVIDE__INFO: OpInfo = OpInfo {
     functional: Some(&FLOOR_DIVIDE_INFO),
 };
 fn floor_divide_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::floor_divide_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_t(ops::floor_divide_, a, &[0])
 }
 fn floor_divide_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&FLOOR_DIVIDE__INFO, &[&self_, &other]) {
-        return ops::floor_divide_(self_, other);
-    }
-    call_fallback(&FLOOR_DIVIDE__INFO, &[&self_, &other]).map(drop)
+    calls::adapt_t_t(&FLOOR_DIVIDE__INFO, ops::floor_divide_, self_, other)
 }
 
 fn floor_divide_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1094,17 +1034,10 @@ pub(super) static FLOOR_DIVIDE_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&FLOOR_DIVIDE_INFO),
 };
 fn floor_divide_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::floor_divide_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_w(ops::floor_divide_out, a)
 }
 fn floor_divide_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&FLOOR_DIVIDE_OUT_INFO, &[&self_, &other, &&*out]) {
-        return ops::floor_divide_out(self_, other, out);
-    }
-    let v = call_fallback(&FLOOR_DIVIDE_OUT_INFO, &[&self_, &other, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_w(&FLOOR_DIVIDE_OUT_INFO, ops::floor_divide_out, self_, other, out)
 }
 
 /// `remainder.Tensor`: formula and rules.
@@ -1114,7 +1047,7 @@ pub static REMAINDER_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::REMAINDER,
     promote: Promote::Divide,
     rare: Rare::NONE,
-    kernels: Kernels::new(&[&REMAINDER, &REMAINDER_, &REMAINDER_OUT]),
+    kernels: Kernels::new(&[REMAINDER.any(), REMAINDER_.any(), REMAINDER_OUT.any()]),
 };
 fn remainder_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&REMAINDER_SPEC, &[self_, other], &[])
@@ -1157,13 +1090,10 @@ pub(super) static REMAINDER_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn remainder_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::remainder(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::remainder, a)
 }
 fn remainder_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&REMAINDER_INFO, &[&self_, &other]) {
-        return ops::remainder(self_, other);
-    }
-    fallback(&REMAINDER_INFO, &[&self_, &other])
+    calls::adapt_t_t_to_t(&REMAINDER_INFO, ops::remainder, self_, other)
 }
 
 fn remainder_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
@@ -1207,14 +1137,10 @@ pub(super) static REMAINDER__INFO: OpInfo = OpInfo {
     functional: Some(&REMAINDER_INFO),
 };
 fn remainder_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::remainder_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_t(ops::remainder_, a, &[0])
 }
 fn remainder_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&REMAINDER__INFO, &[&self_, &other]) {
-        return ops::remainder_(self_, other);
-    }
-    call_fallback(&REMAINDER__INFO, &[&self_, &other]).map(drop)
+    calls::adapt_t_t(&REMAINDER__INFO, ops::remainder_, self_, other)
 }
 
 fn remainder_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1256,17 +1182,10 @@ pub(super) static REMAINDER_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&REMAINDER_INFO),
 };
 fn remainder_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::remainder_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_w(ops::remainder_out, a)
 }
 fn remainder_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&REMAINDER_OUT_INFO, &[&self_, &other, &&*out]) {
-        return ops::remainder_out(self_, other, out);
-    }
-    let v = call_fallback(&REMAINDER_OUT_INFO, &[&self_, &other, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_w(&REMAINDER_OUT_INFO, ops::remainder_out, self_, other, out)
 }
 
 /// `fmod.Tensor`: formula and rules.
@@ -1276,7 +1195,7 @@ pub static FMOD_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::FMOD,
     promote: Promote::Divide,
     rare: Rare::NONE,
-    kernels: Kernels::new(&[&FMOD, &FMOD_, &FMOD_OUT]),
+    kernels: Kernels::new(&[FMOD.any(), FMOD_.any(), FMOD_OUT.any()]),
 };
 fn fmod_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&FMOD_SPEC, &[self_, other], &[])
@@ -1313,13 +1232,10 @@ pub(super) static FMOD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fmod_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fmod(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::fmod, a)
 }
 fn fmod_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&FMOD_INFO, &[&self_, &other]) {
-        return ops::fmod(self_, other);
-    }
-    fallback(&FMOD_INFO, &[&self_, &other])
+    calls::adapt_t_t_to_t(&FMOD_INFO, ops::fmod, self_, other)
 }
 
 fn fmod_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
@@ -1357,14 +1273,10 @@ pub(super) static FMOD__INFO: OpInfo = OpInfo {
     functional: Some(&FMOD_INFO),
 };
 fn fmod_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fmod_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_t(ops::fmod_, a, &[0])
 }
 fn fmod_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&FMOD__INFO, &[&self_, &other]) {
-        return ops::fmod_(self_, other);
-    }
-    call_fallback(&FMOD__INFO, &[&self_, &other]).map(drop)
+    calls::adapt_t_t(&FMOD__INFO, ops::fmod_, self_, other)
 }
 
 fn fmod_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1406,21 +1318,14 @@ pub(super) static FMOD_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&FMOD_INFO),
 };
 fn fmod_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::fmod_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_w(ops::fmod_out, a)
 }
 fn fmod_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&FMOD_OUT_INFO, &[&self_, &other, &&*out]) {
-        return ops::fmod_out(self_, other, out);
-    }
-    let v = call_fallback(&FMOD_OUT_INFO, &[&self_, &other, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_w(&FMOD_OUT_INFO, ops::fmod_out, self_, other, out)
 }
 
 /// Kernels of `pow.Tensor_Tensor` on devices that are not built in.
-pub static POW_KERNELS: Kernels<PointwiseKernel> = Kernels::new(&[&POW, &POW_, &POW_OUT]);
+pub static POW_KERNELS: Kernels<PointwiseKernel> = Kernels::new(&[POW.any(), POW_.any(), POW_OUT.any()]);
 fn pow_kernel(self_: &Tensor, exponent: &Tensor) -> Result<Tensor> {
     f::pow_plan(self_, exponent)?.on(&POW_KERNELS).run()
 }
@@ -1465,13 +1370,10 @@ pub(super) static POW_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn pow_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::pow(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::pow, a)
 }
 fn pow_adaptor(self_: &Tensor, exponent: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&POW_INFO, &[&self_, &exponent]) {
-        return ops::pow(self_, exponent);
-    }
-    fallback(&POW_INFO, &[&self_, &exponent])
+    calls::adapt_t_t_to_t(&POW_INFO, ops::pow, self_, exponent)
 }
 
 fn pow_inplace_kernel(self_: &Tensor, exponent: &Tensor) -> Result<()> {
@@ -1515,14 +1417,10 @@ pub(super) static POW__INFO: OpInfo = OpInfo {
     functional: Some(&POW_INFO),
 };
 fn pow_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::pow_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_t(ops::pow_, a, &[0])
 }
 fn pow_inplace_adaptor(self_: &Tensor, exponent: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&POW__INFO, &[&self_, &exponent]) {
-        return ops::pow_(self_, exponent);
-    }
-    call_fallback(&POW__INFO, &[&self_, &exponent]).map(drop)
+    calls::adapt_t_t(&POW__INFO, ops::pow_, self_, exponent)
 }
 
 fn pow_out_kernel(self_: &Tensor, exponent: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1564,17 +1462,10 @@ pub(super) static POW_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&POW_INFO),
 };
 fn pow_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::pow_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_w(ops::pow_out, a)
 }
 fn pow_out_adaptor(self_: &Tensor, exponent: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&POW_OUT_INFO, &[&self_, &exponent, &&*out]) {
-        return ops::pow_out(self_, exponent, out);
-    }
-    let v = call_fallback(&POW_OUT_INFO, &[&self_, &exponent, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_w(&POW_OUT_INFO, ops::pow_out, self_, exponent, out)
 }
 
 /// Type of [`FLOAT_POWER`].
@@ -1602,19 +1493,16 @@ pub(super) static FLOAT_POWER_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn float_power_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::float_power(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::float_power, a)
 }
 fn float_power_adaptor(self_: &Tensor, exponent: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&FLOAT_POWER_INFO, &[&self_, &exponent]) {
-        return ops::float_power(self_, exponent);
-    }
-    fallback(&FLOAT_POWER_INFO, &[&self_, &exponent])
+    calls::adapt_t_t_to_t(&FLOAT_POWER_INFO, ops::float_power, self_, exponent)
 }
 
 fn float_power_inplace_cpu(self_: &Tensor, exponent: &Tensor) -> Result<()> {
     f::float_power_inplace_check(self_, exponent)?;
     let before = out::before_overwriting(self_, &[exponent])?;
-    let r = f::float_power(&before, exponent)?;
+    let r = or_return!(f::float_power(&before, exponent));
     out::copy_to_self(self_, &r)
 }
 /// Type of [`FLOAT_POWER_`].
@@ -1642,21 +1530,17 @@ pub(super) static FLOAT_POWER__INFO: OpInfo = OpInfo {
     functional: Some(&FLOAT_POWER_INFO),
 };
 fn float_power_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::float_power_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_t(ops::float_power_, a, &[0])
 }
 fn float_power_inplace_adaptor(self_: &Tensor, exponent: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&FLOAT_POWER__INFO, &[&self_, &exponent]) {
-        return ops::float_power_(self_, exponent);
-    }
-    call_fallback(&FLOAT_POWER__INFO, &[&self_, &exponent]).map(drop)
+    calls::adapt_t_t(&FLOAT_POWER__INFO, ops::float_power_, self_, exponent)
 }
 
 fn float_power_out_cpu(self_: &Tensor, exponent: &Tensor, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients_late("pow", &[self_, exponent], [&*out], |[own_out]| {
         ops::float_power_out(self_, exponent, own_out)
     })?;
-    let r = f::float_power(self_, exponent)?;
+    let r = or_return!(f::float_power(self_, exponent));
     out::copy_to_out(
         &OutDtype::Exact(
             "the output given to float_power has dtype {got} but the operation's result requires dtype {want}",
@@ -1694,17 +1578,10 @@ pub(super) static FLOAT_POWER_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&FLOAT_POWER_INFO),
 };
 fn float_power_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::float_power_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_w(ops::float_power_out, a)
 }
 fn float_power_out_adaptor(self_: &Tensor, exponent: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&FLOAT_POWER_OUT_INFO, &[&self_, &exponent, &&*out]) {
-        return ops::float_power_out(self_, exponent, out);
-    }
-    let v = call_fallback(&FLOAT_POWER_OUT_INFO, &[&self_, &exponent, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_w(&FLOAT_POWER_OUT_INFO, ops::float_power_out, self_, exponent, out)
 }
 
 /// `maximum`: formula and rules.
@@ -1714,7 +1591,7 @@ pub static MAXIMUM_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::MAXIMUM,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&MAXIMUM, &MAXIMUM_OUT]),
+    kernels: Kernels::new(&[MAXIMUM.any(), MAXIMUM_OUT.any()]),
 };
 fn maximum_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     f::maximum_check(self_, other)?;
@@ -1752,13 +1629,10 @@ pub(super) static MAXIMUM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn maximum_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::maximum(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::maximum, a)
 }
 fn maximum_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&MAXIMUM_INFO, &[&self_, &other]) {
-        return ops::maximum(self_, other);
-    }
-    fallback(&MAXIMUM_INFO, &[&self_, &other])
+    calls::adapt_t_t_to_t(&MAXIMUM_INFO, ops::maximum, self_, other)
 }
 
 fn maximum_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1801,17 +1675,10 @@ pub(super) static MAXIMUM_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&MAXIMUM_INFO),
 };
 fn maximum_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::maximum_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_w(ops::maximum_out, a)
 }
 fn maximum_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&MAXIMUM_OUT_INFO, &[&self_, &other, &&*out]) {
-        return ops::maximum_out(self_, other, out);
-    }
-    let v = call_fallback(&MAXIMUM_OUT_INFO, &[&self_, &other, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_w(&MAXIMUM_OUT_INFO, ops::maximum_out, self_, other, out)
 }
 
 /// `minimum`: formula and rules.
@@ -1821,7 +1688,7 @@ pub static MINIMUM_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::MINIMUM,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&MINIMUM, &MINIMUM_OUT]),
+    kernels: Kernels::new(&[MINIMUM.any(), MINIMUM_OUT.any()]),
 };
 fn minimum_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     f::minimum_check(self_, other)?;
@@ -1859,13 +1726,10 @@ pub(super) static MINIMUM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn minimum_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::minimum(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::minimum, a)
 }
 fn minimum_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&MINIMUM_INFO, &[&self_, &other]) {
-        return ops::minimum(self_, other);
-    }
-    fallback(&MINIMUM_INFO, &[&self_, &other])
+    calls::adapt_t_t_to_t(&MINIMUM_INFO, ops::minimum, self_, other)
 }
 
 fn minimum_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1908,17 +1772,10 @@ pub(super) static MINIMUM_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&MINIMUM_INFO),
 };
 fn minimum_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::minimum_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_w(ops::minimum_out, a)
 }
 fn minimum_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&MINIMUM_OUT_INFO, &[&self_, &other, &&*out]) {
-        return ops::minimum_out(self_, other, out);
-    }
-    let v = call_fallback(&MINIMUM_OUT_INFO, &[&self_, &other, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_w(&MINIMUM_OUT_INFO, ops::minimum_out, self_, other, out)
 }
 
 /// `fmax`: formula and rules.
@@ -1928,7 +1785,7 @@ pub static FMAX_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::FMAX,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&FMAX, &FMAX_OUT]),
+    kernels: Kernels::new(&[FMAX.any(), FMAX_OUT.any()]),
 };
 fn fmax_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     f::fmax_check(self_, other)?;
@@ -1966,13 +1823,10 @@ pub(super) static FMAX_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fmax_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fmax(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::fmax, a)
 }
 fn fmax_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&FMAX_INFO, &[&self_, &other]) {
-        return ops::fmax(self_, other);
-    }
-    fallback(&FMAX_INFO, &[&self_, &other])
+    calls::adapt_t_t_to_t(&FMAX_INFO, ops::fmax, self_, other)
 }
 
 fn fmax_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -2015,17 +1869,10 @@ pub(super) static FMAX_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&FMAX_INFO),
 };
 fn fmax_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::fmax_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_w(ops::fmax_out, a)
 }
 fn fmax_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&FMAX_OUT_INFO, &[&self_, &other, &&*out]) {
-        return ops::fmax_out(self_, other, out);
-    }
-    let v = call_fallback(&FMAX_OUT_INFO, &[&self_, &other, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_w(&FMAX_OUT_INFO, ops::fmax_out, self_, other, out)
 }
 
 /// `fmin`: formula and rules.
@@ -2035,7 +1882,7 @@ pub static FMIN_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::FMIN,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&FMIN, &FMIN_OUT]),
+    kernels: Kernels::new(&[FMIN.any(), FMIN_OUT.any()]),
 };
 fn fmin_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     f::fmin_check(self_, other)?;
@@ -2073,13 +1920,10 @@ pub(super) static FMIN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fmin_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fmin(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::fmin, a)
 }
 fn fmin_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&FMIN_INFO, &[&self_, &other]) {
-        return ops::fmin(self_, other);
-    }
-    fallback(&FMIN_INFO, &[&self_, &other])
+    calls::adapt_t_t_to_t(&FMIN_INFO, ops::fmin, self_, other)
 }
 
 fn fmin_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -2122,22 +1966,15 @@ pub(super) static FMIN_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&FMIN_INFO),
 };
 fn fmin_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::fmin_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_w(ops::fmin_out, a)
 }
 fn fmin_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&FMIN_OUT_INFO, &[&self_, &other, &&*out]) {
-        return ops::fmin_out(self_, other, out);
-    }
-    let v = call_fallback(&FMIN_OUT_INFO, &[&self_, &other, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_w(&FMIN_OUT_INFO, ops::fmin_out, self_, other, out)
 }
 
 /// Kernels of `clamp.Tensor` on devices that are not built in.
 pub static CLAMP_TENSOR_KERNELS: Kernels<PointwiseKernel> =
-    Kernels::new(&[&CLAMP_TENSOR, &CLAMP_TENSOR_, &CLAMP_TENSOR_OUT]);
+    Kernels::new(&[CLAMP_TENSOR.any(), CLAMP_TENSOR_.any(), CLAMP_TENSOR_OUT.any()]);
 fn clamp_tensor_kernel(self_: &Tensor, min: Option<&Tensor>, max: Option<&Tensor>) -> Result<Tensor> {
     f::clamp_tensor_plan(self_, min, max)?.on(&CLAMP_TENSOR_KERNELS).run()
 }
@@ -2177,18 +2014,15 @@ pub(super) static CLAMP_TENSOR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn clamp_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::clamp_tensor(
-        tensor_arg(a, 0)?,
-        arg::<Option<Tensor>>(a, 1)?.as_ref(),
-        arg::<Option<Tensor>>(a, 2)?.as_ref(),
-    )?
+    or_return!(ops::clamp_tensor(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg::<Option<Tensor>>(a, 1)).as_ref(),
+        or_return!(arg::<Option<Tensor>>(a, 2)).as_ref()
+    ))
     .into_values()
 }
 fn clamp_tensor_adaptor(self_: &Tensor, min: Option<&Tensor>, max: Option<&Tensor>) -> Result<Tensor> {
-    if let Some(_seen) = watched(&CLAMP_TENSOR_INFO, &[&self_, &min, &max]) {
-        return ops::clamp_tensor(self_, min, max);
-    }
-    fallback(&CLAMP_TENSOR_INFO, &[&self_, &min, &max])
+    adapted(&CLAMP_TENSOR_INFO, &[&self_, &min, &max], &mut |()| ops::clamp_tensor(self_, min, max))
 }
 
 fn clamp_tensor_inplace_kernel(self_: &Tensor, min: Option<&Tensor>, max: Option<&Tensor>) -> Result<()> {
@@ -2230,18 +2064,15 @@ pub(super) static CLAMP_TENSOR__INFO: OpInfo = OpInfo {
     functional: Some(&CLAMP_TENSOR_INFO),
 };
 fn clamp_tensor_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::clamp_tensor_(
-        tensor_arg(a, 0)?,
-        arg::<Option<Tensor>>(a, 1)?.as_ref(),
-        arg::<Option<Tensor>>(a, 2)?.as_ref(),
-    )?;
+    or_return!(ops::clamp_tensor_(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg::<Option<Tensor>>(a, 1)).as_ref(),
+        or_return!(arg::<Option<Tensor>>(a, 2)).as_ref()
+    ));
     Ok(vec![a[0].clone()])
 }
 fn clamp_tensor_inplace_adaptor(self_: &Tensor, min: Option<&Tensor>, max: Option<&Tensor>) -> Result<()> {
-    if let Some(_seen) = watched(&CLAMP_TENSOR__INFO, &[&self_, &min, &max]) {
-        return ops::clamp_tensor_(self_, min, max);
-    }
-    call_fallback(&CLAMP_TENSOR__INFO, &[&self_, &min, &max]).map(drop)
+    adapted(&CLAMP_TENSOR__INFO, &[&self_, &min, &max], &mut |()| ops::clamp_tensor_(self_, min, max))
 }
 
 fn clamp_tensor_out_kernel(
@@ -2289,13 +2120,13 @@ pub(super) static CLAMP_TENSOR_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&CLAMP_TENSOR_INFO),
 };
 fn clamp_tensor_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 3)?;
-    ops::clamp_tensor_out(
-        tensor_arg(a, 0)?,
-        arg::<Option<Tensor>>(a, 1)?.as_ref(),
-        arg::<Option<Tensor>>(a, 2)?.as_ref(),
-        &mut out,
-    )?;
+    let mut out = or_return!(arg::<Tensor>(a, 3));
+    or_return!(ops::clamp_tensor_out(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg::<Option<Tensor>>(a, 1)).as_ref(),
+        or_return!(arg::<Option<Tensor>>(a, 2)).as_ref(),
+        &mut out
+    ));
     Ok(vec![out.into_value()])
 }
 fn clamp_tensor_out_adaptor(
@@ -2304,16 +2135,18 @@ fn clamp_tensor_out_adaptor(
     max: Option<&Tensor>,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&CLAMP_TENSOR_OUT_INFO, &[&self_, &min, &max, &&*out]) {
+    let values_: &[&dyn AsValue] = &[&self_, &min, &max, &&*out];
+    if let Some(_seen) = watched(&CLAMP_TENSOR_OUT_INFO, values_) {
         return ops::clamp_tensor_out(self_, min, max, out);
     }
-    let v = call_fallback(&CLAMP_TENSOR_OUT_INFO, &[&self_, &min, &max, &&*out])?;
-    *out = arg(&v, 0)?;
+    let v = or_return!(call_fallback(&CLAMP_TENSOR_OUT_INFO, values_));
+    *out = or_return!(arg(&v, 0));
     Ok(())
 }
 
 /// Kernels of `clamp` on devices that are not built in.
-pub static CLAMP_KERNELS: Kernels<PointwiseKernel> = Kernels::new(&[&CLAMP, &CLAMP_, &CLAMP_OUT]);
+pub static CLAMP_KERNELS: Kernels<PointwiseKernel> =
+    Kernels::new(&[CLAMP.any(), CLAMP_.any(), CLAMP_OUT.any()]);
 fn clamp_kernel(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<Tensor> {
     f::clamp_plan(self_, min, max)?.on(&CLAMP_KERNELS).run()
 }
@@ -2353,13 +2186,11 @@ pub(super) static CLAMP_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn clamp_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::clamp(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
+    or_return!(ops::clamp(or_return!(tensor_arg(a, 0)), or_return!(arg(a, 1)), or_return!(arg(a, 2))))
+        .into_values()
 }
 fn clamp_adaptor(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<Tensor> {
-    if let Some(_seen) = watched(&CLAMP_INFO, &[&self_, &min, &max]) {
-        return ops::clamp(self_, min, max);
-    }
-    fallback(&CLAMP_INFO, &[&self_, &min, &max])
+    adapted(&CLAMP_INFO, &[&self_, &min, &max], &mut |()| ops::clamp(self_, min, max))
 }
 
 fn clamp_inplace_kernel(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<()> {
@@ -2401,14 +2232,11 @@ pub(super) static CLAMP__INFO: OpInfo = OpInfo {
     functional: Some(&CLAMP_INFO),
 };
 fn clamp_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::clamp_(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?;
+    or_return!(ops::clamp_(or_return!(tensor_arg(a, 0)), or_return!(arg(a, 1)), or_return!(arg(a, 2))));
     Ok(vec![a[0].clone()])
 }
 fn clamp_inplace_adaptor(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<()> {
-    if let Some(_seen) = watched(&CLAMP__INFO, &[&self_, &min, &max]) {
-        return ops::clamp_(self_, min, max);
-    }
-    call_fallback(&CLAMP__INFO, &[&self_, &min, &max]).map(drop)
+    adapted(&CLAMP__INFO, &[&self_, &min, &max], &mut |()| ops::clamp_(self_, min, max))
 }
 
 fn clamp_out_kernel(
@@ -2458,8 +2286,13 @@ pub(super) static CLAMP_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&CLAMP_INFO),
 };
 fn clamp_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 3)?;
-    ops::clamp_out(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, &mut out)?;
+    let mut out = or_return!(arg::<Tensor>(a, 3));
+    or_return!(ops::clamp_out(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        &mut out
+    ));
     Ok(vec![out.into_value()])
 }
 fn clamp_out_adaptor(
@@ -2468,11 +2301,12 @@ fn clamp_out_adaptor(
     max: Option<Scalar>,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&CLAMP_OUT_INFO, &[&self_, &min, &max, &&*out]) {
+    let values_: &[&dyn AsValue] = &[&self_, &min, &max, &&*out];
+    if let Some(_seen) = watched(&CLAMP_OUT_INFO, values_) {
         return ops::clamp_out(self_, min, max, out);
     }
-    let v = call_fallback(&CLAMP_OUT_INFO, &[&self_, &min, &max, &&*out])?;
-    *out = arg(&v, 0)?;
+    let v = or_return!(call_fallback(&CLAMP_OUT_INFO, values_));
+    *out = or_return!(arg(&v, 0));
     Ok(())
 }
 
@@ -2483,7 +2317,7 @@ pub static CLAMP_MIN_TENSOR_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::MAXIMUM,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&CLAMP_MIN_TENSOR, &CLAMP_MIN_TENSOR_, &CLAMP_MIN_TENSOR_OUT]),
+    kernels: Kernels::new(&[CLAMP_MIN_TENSOR.any(), CLAMP_MIN_TENSOR_.any(), CLAMP_MIN_TENSOR_OUT.any()]),
 };
 fn clamp_min_tensor_kernel(self_: &Tensor, min: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&CLAMP_MIN_TENSOR_SPEC, &[self_, min], &[])
@@ -2520,13 +2354,10 @@ pub(super) static CLAMP_MIN_TENSOR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn clamp_min_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::clamp_min_tensor(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::clamp_min_tensor, a)
 }
 fn clamp_min_tensor_adaptor(self_: &Tensor, min: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&CLAMP_MIN_TENSOR_INFO, &[&self_, &min]) {
-        return ops::clamp_min_tensor(self_, min);
-    }
-    fallback(&CLAMP_MIN_TENSOR_INFO, &[&self_, &min])
+    calls::adapt_t_t_to_t(&CLAMP_MIN_TENSOR_INFO, ops::clamp_min_tensor, self_, min)
 }
 
 fn clamp_min_tensor_inplace_kernel(self_: &Tensor, min: &Tensor) -> Result<()> {
@@ -2564,14 +2395,10 @@ pub(super) static CLAMP_MIN_TENSOR__INFO: OpInfo = OpInfo {
     functional: Some(&CLAMP_MIN_TENSOR_INFO),
 };
 fn clamp_min_tensor_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::clamp_min_tensor_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_t(ops::clamp_min_tensor_, a, &[0])
 }
 fn clamp_min_tensor_inplace_adaptor(self_: &Tensor, min: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&CLAMP_MIN_TENSOR__INFO, &[&self_, &min]) {
-        return ops::clamp_min_tensor_(self_, min);
-    }
-    call_fallback(&CLAMP_MIN_TENSOR__INFO, &[&self_, &min]).map(drop)
+    calls::adapt_t_t(&CLAMP_MIN_TENSOR__INFO, ops::clamp_min_tensor_, self_, min)
 }
 
 fn clamp_min_tensor_out_kernel(self_: &Tensor, min: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -2613,22 +2440,15 @@ pub(super) static CLAMP_MIN_TENSOR_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&CLAMP_MIN_TENSOR_INFO),
 };
 fn clamp_min_tensor_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::clamp_min_tensor_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_w(ops::clamp_min_tensor_out, a)
 }
 fn clamp_min_tensor_out_adaptor(self_: &Tensor, min: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&CLAMP_MIN_TENSOR_OUT_INFO, &[&self_, &min, &&*out]) {
-        return ops::clamp_min_tensor_out(self_, min, out);
-    }
-    let v = call_fallback(&CLAMP_MIN_TENSOR_OUT_INFO, &[&self_, &min, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_w(&CLAMP_MIN_TENSOR_OUT_INFO, ops::clamp_min_tensor_out, self_, min, out)
 }
 
 /// Kernels of `clamp_min` on devices that are not built in.
 pub static CLAMP_MIN_KERNELS: Kernels<PointwiseKernel> =
-    Kernels::new(&[&CLAMP_MIN, &CLAMP_MIN_, &CLAMP_MIN_OUT]);
+    Kernels::new(&[CLAMP_MIN.any(), CLAMP_MIN_.any(), CLAMP_MIN_OUT.any()]);
 fn clamp_min_kernel(self_: &Tensor, min: Scalar) -> Result<Tensor> {
     f::clamp_min_plan(self_, min)?.on(&CLAMP_MIN_KERNELS).run()
 }
@@ -2664,13 +2484,10 @@ pub(super) static CLAMP_MIN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn clamp_min_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::clamp_min(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
+    calls::boxed_t_n_to_t(ops::clamp_min, a)
 }
 fn clamp_min_adaptor(self_: &Tensor, min: Scalar) -> Result<Tensor> {
-    if let Some(_seen) = watched(&CLAMP_MIN_INFO, &[&self_, &min]) {
-        return ops::clamp_min(self_, min);
-    }
-    fallback(&CLAMP_MIN_INFO, &[&self_, &min])
+    calls::adapt_t_n_to_t(&CLAMP_MIN_INFO, ops::clamp_min, self_, min)
 }
 
 fn clamp_min_inplace_kernel(self_: &Tensor, min: Scalar) -> Result<()> {
@@ -2708,14 +2525,10 @@ pub(super) static CLAMP_MIN__INFO: OpInfo = OpInfo {
     functional: Some(&CLAMP_MIN_INFO),
 };
 fn clamp_min_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::clamp_min_(tensor_arg(a, 0)?, arg(a, 1)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_n(ops::clamp_min_, a, &[0])
 }
 fn clamp_min_inplace_adaptor(self_: &Tensor, min: Scalar) -> Result<()> {
-    if let Some(_seen) = watched(&CLAMP_MIN__INFO, &[&self_, &min]) {
-        return ops::clamp_min_(self_, min);
-    }
-    call_fallback(&CLAMP_MIN__INFO, &[&self_, &min]).map(drop)
+    calls::adapt_t_n(&CLAMP_MIN__INFO, ops::clamp_min_, self_, min)
 }
 
 fn clamp_min_out_kernel(self_: &Tensor, min: Scalar, out: &mut Tensor) -> Result<()> {
@@ -2759,17 +2572,10 @@ pub(super) static CLAMP_MIN_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&CLAMP_MIN_INFO),
 };
 fn clamp_min_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::clamp_min_out(tensor_arg(a, 0)?, arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_n_w(ops::clamp_min_out, a)
 }
 fn clamp_min_out_adaptor(self_: &Tensor, min: Scalar, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&CLAMP_MIN_OUT_INFO, &[&self_, &min, &&*out]) {
-        return ops::clamp_min_out(self_, min, out);
-    }
-    let v = call_fallback(&CLAMP_MIN_OUT_INFO, &[&self_, &min, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_n_w(&CLAMP_MIN_OUT_INFO, ops::clamp_min_out, self_, min, out)
 }
 
 /// `clamp_max.Tensor`: formula and rules.
@@ -2779,7 +2585,7 @@ pub static CLAMP_MAX_TENSOR_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::MINIMUM,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&CLAMP_MAX_TENSOR, &CLAMP_MAX_TENSOR_, &CLAMP_MAX_TENSOR_OUT]),
+    kernels: Kernels::new(&[CLAMP_MAX_TENSOR.any(), CLAMP_MAX_TENSOR_.any(), CLAMP_MAX_TENSOR_OUT.any()]),
 };
 fn clamp_max_tensor_kernel(self_: &Tensor, max: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&CLAMP_MAX_TENSOR_SPEC, &[self_, max], &[])
@@ -2816,13 +2622,10 @@ pub(super) static CLAMP_MAX_TENSOR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn clamp_max_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::clamp_max_tensor(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::clamp_max_tensor, a)
 }
 fn clamp_max_tensor_adaptor(self_: &Tensor, max: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&CLAMP_MAX_TENSOR_INFO, &[&self_, &max]) {
-        return ops::clamp_max_tensor(self_, max);
-    }
-    fallback(&CLAMP_MAX_TENSOR_INFO, &[&self_, &max])
+    calls::adapt_t_t_to_t(&CLAMP_MAX_TENSOR_INFO, ops::clamp_max_tensor, self_, max)
 }
 
 fn clamp_max_tensor_inplace_kernel(self_: &Tensor, max: &Tensor) -> Result<()> {
@@ -2860,14 +2663,10 @@ pub(super) static CLAMP_MAX_TENSOR__INFO: OpInfo = OpInfo {
     functional: Some(&CLAMP_MAX_TENSOR_INFO),
 };
 fn clamp_max_tensor_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::clamp_max_tensor_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_t(ops::clamp_max_tensor_, a, &[0])
 }
 fn clamp_max_tensor_inplace_adaptor(self_: &Tensor, max: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&CLAMP_MAX_TENSOR__INFO, &[&self_, &max]) {
-        return ops::clamp_max_tensor_(self_, max);
-    }
-    call_fallback(&CLAMP_MAX_TENSOR__INFO, &[&self_, &max]).map(drop)
+    calls::adapt_t_t(&CLAMP_MAX_TENSOR__INFO, ops::clamp_max_tensor_, self_, max)
 }
 
 fn clamp_max_tensor_out_kernel(self_: &Tensor, max: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -2909,22 +2708,15 @@ pub(super) static CLAMP_MAX_TENSOR_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&CLAMP_MAX_TENSOR_INFO),
 };
 fn clamp_max_tensor_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::clamp_max_tensor_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_w(ops::clamp_max_tensor_out, a)
 }
 fn clamp_max_tensor_out_adaptor(self_: &Tensor, max: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&CLAMP_MAX_TENSOR_OUT_INFO, &[&self_, &max, &&*out]) {
-        return ops::clamp_max_tensor_out(self_, max, out);
-    }
-    let v = call_fallback(&CLAMP_MAX_TENSOR_OUT_INFO, &[&self_, &max, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_w(&CLAMP_MAX_TENSOR_OUT_INFO, ops::clamp_max_tensor_out, self_, max, out)
 }
 
 /// Kernels of `clamp_max` on devices that are not built in.
 pub static CLAMP_MAX_KERNELS: Kernels<PointwiseKernel> =
-    Kernels::new(&[&CLAMP_MAX, &CLAMP_MAX_, &CLAMP_MAX_OUT]);
+    Kernels::new(&[CLAMP_MAX.any(), CLAMP_MAX_.any(), CLAMP_MAX_OUT.any()]);
 fn clamp_max_kernel(self_: &Tensor, max: Scalar) -> Result<Tensor> {
     f::clamp_max_plan(self_, max)?.on(&CLAMP_MAX_KERNELS).run()
 }
@@ -2960,13 +2752,10 @@ pub(super) static CLAMP_MAX_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn clamp_max_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::clamp_max(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
+    calls::boxed_t_n_to_t(ops::clamp_max, a)
 }
 fn clamp_max_adaptor(self_: &Tensor, max: Scalar) -> Result<Tensor> {
-    if let Some(_seen) = watched(&CLAMP_MAX_INFO, &[&self_, &max]) {
-        return ops::clamp_max(self_, max);
-    }
-    fallback(&CLAMP_MAX_INFO, &[&self_, &max])
+    calls::adapt_t_n_to_t(&CLAMP_MAX_INFO, ops::clamp_max, self_, max)
 }
 
 fn clamp_max_inplace_kernel(self_: &Tensor, max: Scalar) -> Result<()> {
@@ -3004,14 +2793,10 @@ pub(super) static CLAMP_MAX__INFO: OpInfo = OpInfo {
     functional: Some(&CLAMP_MAX_INFO),
 };
 fn clamp_max_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::clamp_max_(tensor_arg(a, 0)?, arg(a, 1)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_n(ops::clamp_max_, a, &[0])
 }
 fn clamp_max_inplace_adaptor(self_: &Tensor, max: Scalar) -> Result<()> {
-    if let Some(_seen) = watched(&CLAMP_MAX__INFO, &[&self_, &max]) {
-        return ops::clamp_max_(self_, max);
-    }
-    call_fallback(&CLAMP_MAX__INFO, &[&self_, &max]).map(drop)
+    calls::adapt_t_n(&CLAMP_MAX__INFO, ops::clamp_max_, self_, max)
 }
 
 fn clamp_max_out_kernel(self_: &Tensor, max: Scalar, out: &mut Tensor) -> Result<()> {
@@ -3055,17 +2840,10 @@ pub(super) static CLAMP_MAX_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&CLAMP_MAX_INFO),
 };
 fn clamp_max_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::clamp_max_out(tensor_arg(a, 0)?, arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_n_w(ops::clamp_max_out, a)
 }
 fn clamp_max_out_adaptor(self_: &Tensor, max: Scalar, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&CLAMP_MAX_OUT_INFO, &[&self_, &max, &&*out]) {
-        return ops::clamp_max_out(self_, max, out);
-    }
-    let v = call_fallback(&CLAMP_MAX_OUT_INFO, &[&self_, &max, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_n_w(&CLAMP_MAX_OUT_INFO, ops::clamp_max_out, self_, max, out)
 }
 
 /// `lerp.Tensor`: formula and rules.
@@ -3075,7 +2853,7 @@ pub static LERP_TENSOR_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::LERP_TENSOR,
     promote: Promote::Default,
     rare: Rare::NONE,
-    kernels: Kernels::new(&[&LERP_TENSOR, &LERP_TENSOR_, &LERP_TENSOR_OUT]),
+    kernels: Kernels::new(&[LERP_TENSOR.any(), LERP_TENSOR_.any(), LERP_TENSOR_OUT.any()]),
 };
 fn lerp_tensor_kernel(self_: &Tensor, end: &Tensor, weight: &Tensor) -> Result<Tensor> {
     f::lerp_tensor_check(self_, end, weight)?;
@@ -3117,13 +2895,10 @@ pub(super) static LERP_TENSOR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn lerp_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::lerp_tensor(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?)?.into_values()
+    calls::boxed_t_t_t_to_t(ops::lerp_tensor, a)
 }
 fn lerp_tensor_adaptor(self_: &Tensor, end: &Tensor, weight: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&LERP_TENSOR_INFO, &[&self_, &end, &weight]) {
-        return ops::lerp_tensor(self_, end, weight);
-    }
-    fallback(&LERP_TENSOR_INFO, &[&self_, &end, &weight])
+    calls::adapt_t_t_t_to_t(&LERP_TENSOR_INFO, ops::lerp_tensor, self_, end, weight)
 }
 
 fn lerp_tensor_inplace_kernel(self_: &Tensor, end: &Tensor, weight: &Tensor) -> Result<()> {
@@ -3166,14 +2941,10 @@ pub(super) static LERP_TENSOR__INFO: OpInfo = OpInfo {
     functional: Some(&LERP_TENSOR_INFO),
 };
 fn lerp_tensor_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::lerp_tensor_(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_t_t(ops::lerp_tensor_, a, &[0])
 }
 fn lerp_tensor_inplace_adaptor(self_: &Tensor, end: &Tensor, weight: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&LERP_TENSOR__INFO, &[&self_, &end, &weight]) {
-        return ops::lerp_tensor_(self_, end, weight);
-    }
-    call_fallback(&LERP_TENSOR__INFO, &[&self_, &end, &weight]).map(drop)
+    calls::adapt_t_t_t(&LERP_TENSOR__INFO, ops::lerp_tensor_, self_, end, weight)
 }
 
 fn lerp_tensor_out_kernel(self_: &Tensor, end: &Tensor, weight: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -3223,17 +2994,10 @@ pub(super) static LERP_TENSOR_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LERP_TENSOR_INFO),
 };
 fn lerp_tensor_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 3)?;
-    ops::lerp_tensor_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_t_w(ops::lerp_tensor_out, a)
 }
 fn lerp_tensor_out_adaptor(self_: &Tensor, end: &Tensor, weight: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&LERP_TENSOR_OUT_INFO, &[&self_, &end, &weight, &&*out]) {
-        return ops::lerp_tensor_out(self_, end, weight, out);
-    }
-    let v = call_fallback(&LERP_TENSOR_OUT_INFO, &[&self_, &end, &weight, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_t_w(&LERP_TENSOR_OUT_INFO, ops::lerp_tensor_out, self_, end, weight, out)
 }
 
 /// `lerp.Scalar`: formula and rules.
@@ -3243,7 +3007,7 @@ pub static LERP_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::LERP_SCALAR,
     promote: Promote::Default,
     rare: Rare::NONE,
-    kernels: Kernels::new(&[&LERP, &LERP_, &LERP_OUT]),
+    kernels: Kernels::new(&[LERP.any(), LERP_.any(), LERP_OUT.any()]),
 };
 fn lerp_kernel(self_: &Tensor, end: &Tensor, weight: Scalar) -> Result<Tensor> {
     f::lerp_check(self_, end, weight)?;
@@ -3285,13 +3049,10 @@ pub(super) static LERP_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn lerp_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::lerp(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_t_n_to_t(ops::lerp, a)
 }
 fn lerp_adaptor(self_: &Tensor, end: &Tensor, weight: Scalar) -> Result<Tensor> {
-    if let Some(_seen) = watched(&LERP_INFO, &[&self_, &end, &weight]) {
-        return ops::lerp(self_, end, weight);
-    }
-    fallback(&LERP_INFO, &[&self_, &end, &weight])
+    calls::adapt_t_t_n_to_t(&LERP_INFO, ops::lerp, self_, end, weight)
 }
 
 fn lerp_inplace_kernel(self_: &Tensor, end: &Tensor, weight: Scalar) -> Result<()> {
@@ -3334,14 +3095,10 @@ pub(super) static LERP__INFO: OpInfo = OpInfo {
     functional: Some(&LERP_INFO),
 };
 fn lerp_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::lerp_(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_t_n(ops::lerp_, a, &[0])
 }
 fn lerp_inplace_adaptor(self_: &Tensor, end: &Tensor, weight: Scalar) -> Result<()> {
-    if let Some(_seen) = watched(&LERP__INFO, &[&self_, &end, &weight]) {
-        return ops::lerp_(self_, end, weight);
-    }
-    call_fallback(&LERP__INFO, &[&self_, &end, &weight]).map(drop)
+    calls::adapt_t_t_n(&LERP__INFO, ops::lerp_, self_, end, weight)
 }
 
 fn lerp_out_kernel(self_: &Tensor, end: &Tensor, weight: Scalar, out: &mut Tensor) -> Result<()> {
@@ -3385,17 +3142,10 @@ pub(super) static LERP_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LERP_INFO),
 };
 fn lerp_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 3)?;
-    ops::lerp_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_n_w(ops::lerp_out, a)
 }
 fn lerp_out_adaptor(self_: &Tensor, end: &Tensor, weight: Scalar, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&LERP_OUT_INFO, &[&self_, &end, &weight, &&*out]) {
-        return ops::lerp_out(self_, end, weight, out);
-    }
-    let v = call_fallback(&LERP_OUT_INFO, &[&self_, &end, &weight, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_n_w(&LERP_OUT_INFO, ops::lerp_out, self_, end, weight, out)
 }
 
 /// `addcmul`: formula and rules.
@@ -3405,7 +3155,7 @@ pub static ADDCMUL_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::ADDCMUL,
     promote: Promote::Default,
     rare: Rare::COMPLEX32,
-    kernels: Kernels::new(&[&ADDCMUL, &ADDCMUL_, &ADDCMUL_OUT]),
+    kernels: Kernels::new(&[ADDCMUL.any(), ADDCMUL_.any(), ADDCMUL_OUT.any()]),
 };
 fn addcmul_kernel(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<Tensor> {
     pointwise::pointwise(&ADDCMUL_SPEC, &[self_, tensor1, tensor2], &[value.param()])
@@ -3457,13 +3207,10 @@ pub(super) static ADDCMUL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn addcmul_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::addcmul(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?)?.into_values()
+    calls::boxed_t_t_t_n_to_t(ops::addcmul, a)
 }
 fn addcmul_adaptor(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<Tensor> {
-    if let Some(_seen) = watched(&ADDCMUL_INFO, &[&self_, &tensor1, &tensor2, &value]) {
-        return ops::addcmul(self_, tensor1, tensor2, value);
-    }
-    fallback(&ADDCMUL_INFO, &[&self_, &tensor1, &tensor2, &value])
+    calls::adapt_t_t_t_n_to_t(&ADDCMUL_INFO, ops::addcmul, self_, tensor1, tensor2, value)
 }
 
 fn addcmul_inplace_kernel(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<()> {
@@ -3509,14 +3256,10 @@ pub(super) static ADDCMUL__INFO: OpInfo = OpInfo {
     functional: Some(&ADDCMUL_INFO),
 };
 fn addcmul_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::addcmul_(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_t_t_n(ops::addcmul_, a, &[0])
 }
 fn addcmul_inplace_adaptor(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<()> {
-    if let Some(_seen) = watched(&ADDCMUL__INFO, &[&self_, &tensor1, &tensor2, &value]) {
-        return ops::addcmul_(self_, tensor1, tensor2, value);
-    }
-    call_fallback(&ADDCMUL__INFO, &[&self_, &tensor1, &tensor2, &value]).map(drop)
+    calls::adapt_t_t_t_n(&ADDCMUL__INFO, ops::addcmul_, self_, tensor1, tensor2, value)
 }
 
 fn addcmul_out_kernel(
@@ -3572,9 +3315,7 @@ pub(super) static ADDCMUL_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&ADDCMUL_INFO),
 };
 fn addcmul_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 4)?;
-    ops::addcmul_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_t_n_w(ops::addcmul_out, a)
 }
 fn addcmul_out_adaptor(
     self_: &Tensor,
@@ -3583,12 +3324,7 @@ fn addcmul_out_adaptor(
     value: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&ADDCMUL_OUT_INFO, &[&self_, &tensor1, &tensor2, &value, &&*out]) {
-        return ops::addcmul_out(self_, tensor1, tensor2, value, out);
-    }
-    let v = call_fallback(&ADDCMUL_OUT_INFO, &[&self_, &tensor1, &tensor2, &value, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_t_n_w(&ADDCMUL_OUT_INFO, ops::addcmul_out, self_, tensor1, tensor2, value, out)
 }
 
 /// `addcdiv`: formula and rules.
@@ -3598,7 +3334,7 @@ pub static ADDCDIV_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::ADDCDIV,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&ADDCDIV, &ADDCDIV_, &ADDCDIV_OUT]),
+    kernels: Kernels::new(&[ADDCDIV.any(), ADDCDIV_.any(), ADDCDIV_OUT.any()]),
 };
 fn addcdiv_kernel(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<Tensor> {
     f::addcdiv_check(self_, tensor1, tensor2, value)?;
@@ -3651,13 +3387,10 @@ pub(super) static ADDCDIV_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn addcdiv_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::addcdiv(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?)?.into_values()
+    calls::boxed_t_t_t_n_to_t(ops::addcdiv, a)
 }
 fn addcdiv_adaptor(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<Tensor> {
-    if let Some(_seen) = watched(&ADDCDIV_INFO, &[&self_, &tensor1, &tensor2, &value]) {
-        return ops::addcdiv(self_, tensor1, tensor2, value);
-    }
-    fallback(&ADDCDIV_INFO, &[&self_, &tensor1, &tensor2, &value])
+    calls::adapt_t_t_t_n_to_t(&ADDCDIV_INFO, ops::addcdiv, self_, tensor1, tensor2, value)
 }
 
 fn addcdiv_inplace_kernel(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<()> {
@@ -3704,14 +3437,10 @@ pub(super) static ADDCDIV__INFO: OpInfo = OpInfo {
     functional: Some(&ADDCDIV_INFO),
 };
 fn addcdiv_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::addcdiv_(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_t_t_n(ops::addcdiv_, a, &[0])
 }
 fn addcdiv_inplace_adaptor(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<()> {
-    if let Some(_seen) = watched(&ADDCDIV__INFO, &[&self_, &tensor1, &tensor2, &value]) {
-        return ops::addcdiv_(self_, tensor1, tensor2, value);
-    }
-    call_fallback(&ADDCDIV__INFO, &[&self_, &tensor1, &tensor2, &value]).map(drop)
+    calls::adapt_t_t_t_n(&ADDCDIV__INFO, ops::addcdiv_, self_, tensor1, tensor2, value)
 }
 
 fn addcdiv_out_kernel(
@@ -3768,9 +3497,7 @@ pub(super) static ADDCDIV_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&ADDCDIV_INFO),
 };
 fn addcdiv_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 4)?;
-    ops::addcdiv_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_t_n_w(ops::addcdiv_out, a)
 }
 fn addcdiv_out_adaptor(
     self_: &Tensor,
@@ -3779,12 +3506,7 @@ fn addcdiv_out_adaptor(
     value: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&ADDCDIV_OUT_INFO, &[&self_, &tensor1, &tensor2, &value, &&*out]) {
-        return ops::addcdiv_out(self_, tensor1, tensor2, value, out);
-    }
-    let v = call_fallback(&ADDCDIV_OUT_INFO, &[&self_, &tensor1, &tensor2, &value, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_t_n_w(&ADDCDIV_OUT_INFO, ops::addcdiv_out, self_, tensor1, tensor2, value, out)
 }
 
 /// `where.self`: formula and rules.
@@ -3794,7 +3516,7 @@ pub static WHERE_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::WHERE,
     promote: Promote::SkipFirst,
     rare: Rare::COMPLEX32.and(Rare::BCOMPLEX32.and(Rare::FLOAT8.and(Rare::UNSIGNED))),
-    kernels: Kernels::new(&[&WHERE, &WHERE_OUT]),
+    kernels: Kernels::new(&[WHERE.any(), WHERE_OUT.any()]),
 };
 fn where_kernel(condition: &Tensor, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     f::where_condition(condition, self_, other)?;
@@ -3836,13 +3558,10 @@ pub(super) static WHERE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn where_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::where_(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?)?.into_values()
+    calls::boxed_t_t_t_to_t(ops::where_, a)
 }
 fn where_adaptor(condition: &Tensor, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&WHERE_INFO, &[&condition, &self_, &other]) {
-        return ops::where_(condition, self_, other);
-    }
-    fallback(&WHERE_INFO, &[&condition, &self_, &other])
+    calls::adapt_t_t_t_to_t(&WHERE_INFO, ops::where_, condition, self_, other)
 }
 
 fn where_out_kernel(condition: &Tensor, self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -3892,17 +3611,10 @@ pub(super) static WHERE_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&WHERE_INFO),
 };
 fn where_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 3)?;
-    ops::where_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_t_w(ops::where_out, a)
 }
 fn where_out_adaptor(condition: &Tensor, self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&WHERE_OUT_INFO, &[&condition, &self_, &other, &&*out]) {
-        return ops::where_out(condition, self_, other, out);
-    }
-    let v = call_fallback(&WHERE_OUT_INFO, &[&condition, &self_, &other, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_t_w(&WHERE_OUT_INFO, ops::where_out, condition, self_, other, out)
 }
 
 /// `atan2`: formula and rules.
@@ -3912,7 +3624,7 @@ pub static ATAN2_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::ATAN2,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&ATAN2, &ATAN2_, &ATAN2_OUT]),
+    kernels: Kernels::new(&[ATAN2.any(), ATAN2_.any(), ATAN2_OUT.any()]),
 };
 fn atan2_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&ATAN2_SPEC, &[self_, other], &[])
@@ -3956,13 +3668,10 @@ pub(super) static ATAN2_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn atan2_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::atan2(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::atan2, a)
 }
 fn atan2_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&ATAN2_INFO, &[&self_, &other]) {
-        return ops::atan2(self_, other);
-    }
-    fallback(&ATAN2_INFO, &[&self_, &other])
+    calls::adapt_t_t_to_t(&ATAN2_INFO, ops::atan2, self_, other)
 }
 
 fn atan2_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
@@ -4000,14 +3709,10 @@ pub(super) static ATAN2__INFO: OpInfo = OpInfo {
     functional: Some(&ATAN2_INFO),
 };
 fn atan2_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::atan2_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_t(ops::atan2_, a, &[0])
 }
 fn atan2_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&ATAN2__INFO, &[&self_, &other]) {
-        return ops::atan2_(self_, other);
-    }
-    call_fallback(&ATAN2__INFO, &[&self_, &other]).map(drop)
+    calls::adapt_t_t(&ATAN2__INFO, ops::atan2_, self_, other)
 }
 
 fn atan2_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -4049,17 +3754,10 @@ pub(super) static ATAN2_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&ATAN2_INFO),
 };
 fn atan2_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::atan2_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_w(ops::atan2_out, a)
 }
 fn atan2_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&ATAN2_OUT_INFO, &[&self_, &other, &&*out]) {
-        return ops::atan2_out(self_, other, out);
-    }
-    let v = call_fallback(&ATAN2_OUT_INFO, &[&self_, &other, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_w(&ATAN2_OUT_INFO, ops::atan2_out, self_, other, out)
 }
 
 /// `hypot`: formula and rules.
@@ -4069,7 +3767,7 @@ pub static HYPOT_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::HYPOT,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&HYPOT, &HYPOT_, &HYPOT_OUT]),
+    kernels: Kernels::new(&[HYPOT.any(), HYPOT_.any(), HYPOT_OUT.any()]),
 };
 fn hypot_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&HYPOT_SPEC, &[self_, other], &[])
@@ -4106,13 +3804,10 @@ pub(super) static HYPOT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn hypot_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::hypot(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::hypot, a)
 }
 fn hypot_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&HYPOT_INFO, &[&self_, &other]) {
-        return ops::hypot(self_, other);
-    }
-    fallback(&HYPOT_INFO, &[&self_, &other])
+    calls::adapt_t_t_to_t(&HYPOT_INFO, ops::hypot, self_, other)
 }
 
 fn hypot_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
@@ -4150,14 +3845,10 @@ pub(super) static HYPOT__INFO: OpInfo = OpInfo {
     functional: Some(&HYPOT_INFO),
 };
 fn hypot_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::hypot_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_t(ops::hypot_, a, &[0])
 }
 fn hypot_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&HYPOT__INFO, &[&self_, &other]) {
-        return ops::hypot_(self_, other);
-    }
-    call_fallback(&HYPOT__INFO, &[&self_, &other]).map(drop)
+    calls::adapt_t_t(&HYPOT__INFO, ops::hypot_, self_, other)
 }
 
 fn hypot_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -4199,17 +3890,10 @@ pub(super) static HYPOT_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&HYPOT_INFO),
 };
 fn hypot_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::hypot_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_w(ops::hypot_out, a)
 }
 fn hypot_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&HYPOT_OUT_INFO, &[&self_, &other, &&*out]) {
-        return ops::hypot_out(self_, other, out);
-    }
-    let v = call_fallback(&HYPOT_OUT_INFO, &[&self_, &other, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_w(&HYPOT_OUT_INFO, ops::hypot_out, self_, other, out)
 }
 
 /// `copysign.Tensor`: formula and rules.
@@ -4219,7 +3903,7 @@ pub static COPYSIGN_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::COPYSIGN,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&COPYSIGN, &COPYSIGN_, &COPYSIGN_OUT]),
+    kernels: Kernels::new(&[COPYSIGN.any(), COPYSIGN_.any(), COPYSIGN_OUT.any()]),
 };
 fn copysign_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&COPYSIGN_SPEC, &[self_, other], &[])
@@ -4256,13 +3940,10 @@ pub(super) static COPYSIGN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn copysign_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::copysign(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::copysign, a)
 }
 fn copysign_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&COPYSIGN_INFO, &[&self_, &other]) {
-        return ops::copysign(self_, other);
-    }
-    fallback(&COPYSIGN_INFO, &[&self_, &other])
+    calls::adapt_t_t_to_t(&COPYSIGN_INFO, ops::copysign, self_, other)
 }
 
 fn copysign_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
@@ -4300,14 +3981,10 @@ pub(super) static COPYSIGN__INFO: OpInfo = OpInfo {
     functional: Some(&COPYSIGN_INFO),
 };
 fn copysign_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::copysign_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_t(ops::copysign_, a, &[0])
 }
 fn copysign_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&COPYSIGN__INFO, &[&self_, &other]) {
-        return ops::copysign_(self_, other);
-    }
-    call_fallback(&COPYSIGN__INFO, &[&self_, &other]).map(drop)
+    calls::adapt_t_t(&COPYSIGN__INFO, ops::copysign_, self_, other)
 }
 
 fn copysign_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -4349,17 +4026,10 @@ pub(super) static COPYSIGN_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&COPYSIGN_INFO),
 };
 fn copysign_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::copysign_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_w(ops::copysign_out, a)
 }
 fn copysign_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&COPYSIGN_OUT_INFO, &[&self_, &other, &&*out]) {
-        return ops::copysign_out(self_, other, out);
-    }
-    let v = call_fallback(&COPYSIGN_OUT_INFO, &[&self_, &other, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_w(&COPYSIGN_OUT_INFO, ops::copysign_out, self_, other, out)
 }
 
 /// `nextafter`: formula and rules.
@@ -4369,7 +4039,7 @@ pub static NEXTAFTER_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::NEXTAFTER,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&NEXTAFTER, &NEXTAFTER_, &NEXTAFTER_OUT]),
+    kernels: Kernels::new(&[NEXTAFTER.any(), NEXTAFTER_.any(), NEXTAFTER_OUT.any()]),
 };
 fn nextafter_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&NEXTAFTER_SPEC, &[self_, other], &[])
@@ -4406,13 +4076,10 @@ pub(super) static NEXTAFTER_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn nextafter_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::nextafter(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::nextafter, a)
 }
 fn nextafter_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&NEXTAFTER_INFO, &[&self_, &other]) {
-        return ops::nextafter(self_, other);
-    }
-    fallback(&NEXTAFTER_INFO, &[&self_, &other])
+    calls::adapt_t_t_to_t(&NEXTAFTER_INFO, ops::nextafter, self_, other)
 }
 
 fn nextafter_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
@@ -4450,14 +4117,10 @@ pub(super) static NEXTAFTER__INFO: OpInfo = OpInfo {
     functional: Some(&NEXTAFTER_INFO),
 };
 fn nextafter_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::nextafter_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_t(ops::nextafter_, a, &[0])
 }
 fn nextafter_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&NEXTAFTER__INFO, &[&self_, &other]) {
-        return ops::nextafter_(self_, other);
-    }
-    call_fallback(&NEXTAFTER__INFO, &[&self_, &other]).map(drop)
+    calls::adapt_t_t(&NEXTAFTER__INFO, ops::nextafter_, self_, other)
 }
 
 fn nextafter_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -4499,17 +4162,10 @@ pub(super) static NEXTAFTER_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&NEXTAFTER_INFO),
 };
 fn nextafter_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::nextafter_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_w(ops::nextafter_out, a)
 }
 fn nextafter_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&NEXTAFTER_OUT_INFO, &[&self_, &other, &&*out]) {
-        return ops::nextafter_out(self_, other, out);
-    }
-    let v = call_fallback(&NEXTAFTER_OUT_INFO, &[&self_, &other, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_w(&NEXTAFTER_OUT_INFO, ops::nextafter_out, self_, other, out)
 }
 
 fn ldexp_cpu(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
@@ -4539,19 +4195,16 @@ pub(super) static LDEXP_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn ldexp_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::ldexp(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::ldexp, a)
 }
 fn ldexp_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&LDEXP_INFO, &[&self_, &other]) {
-        return ops::ldexp(self_, other);
-    }
-    fallback(&LDEXP_INFO, &[&self_, &other])
+    calls::adapt_t_t_to_t(&LDEXP_INFO, ops::ldexp, self_, other)
 }
 
 fn ldexp_inplace_cpu(self_: &Tensor, other: &Tensor) -> Result<()> {
     f::ldexp_inplace_check(self_, other)?;
     let before = out::before_overwriting(self_, &[other])?;
-    let r = f::ldexp(&before, other)?;
+    let r = or_return!(f::ldexp(&before, other));
     out::copy_to_self(self_, &r)
 }
 /// Type of [`LDEXP_`].
@@ -4578,19 +4231,15 @@ pub(super) static LDEXP__INFO: OpInfo = OpInfo {
     functional: Some(&LDEXP_INFO),
 };
 fn ldexp_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::ldexp_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_t(ops::ldexp_, a, &[0])
 }
 fn ldexp_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&LDEXP__INFO, &[&self_, &other]) {
-        return ops::ldexp_(self_, other);
-    }
-    call_fallback(&LDEXP__INFO, &[&self_, &other]).map(drop)
+    calls::adapt_t_t(&LDEXP__INFO, ops::ldexp_, self_, other)
 }
 
 fn ldexp_out_cpu(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("ldexp", &[self_, other], &[&*out])?;
-    let r = f::ldexp(self_, other)?;
+    let r = or_return!(f::ldexp(self_, other));
     out::copy_to_out(&OutDtype::CastOr("ldexp can't be cast to the desired output type {got}"), out, &r)
 }
 /// Type of [`LDEXP_OUT`].
@@ -4621,17 +4270,10 @@ pub(super) static LDEXP_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LDEXP_INFO),
 };
 fn ldexp_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::ldexp_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_w(ops::ldexp_out, a)
 }
 fn ldexp_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&LDEXP_OUT_INFO, &[&self_, &other, &&*out]) {
-        return ops::ldexp_out(self_, other, out);
-    }
-    let v = call_fallback(&LDEXP_OUT_INFO, &[&self_, &other, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_w(&LDEXP_OUT_INFO, ops::ldexp_out, self_, other, out)
 }
 
 /// `heaviside`: formula and rules.
@@ -4641,7 +4283,7 @@ pub static HEAVISIDE_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::HEAVISIDE,
     promote: Promote::Default,
     rare: Rare::NONE,
-    kernels: Kernels::new(&[&HEAVISIDE, &HEAVISIDE_, &HEAVISIDE_OUT]),
+    kernels: Kernels::new(&[HEAVISIDE.any(), HEAVISIDE_.any(), HEAVISIDE_OUT.any()]),
 };
 fn heaviside_kernel(self_: &Tensor, values: &Tensor) -> Result<Tensor> {
     f::heaviside_check(self_, values)?;
@@ -4679,13 +4321,10 @@ pub(super) static HEAVISIDE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn heaviside_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::heaviside(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::heaviside, a)
 }
 fn heaviside_adaptor(self_: &Tensor, values: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&HEAVISIDE_INFO, &[&self_, &values]) {
-        return ops::heaviside(self_, values);
-    }
-    fallback(&HEAVISIDE_INFO, &[&self_, &values])
+    calls::adapt_t_t_to_t(&HEAVISIDE_INFO, ops::heaviside, self_, values)
 }
 
 fn heaviside_inplace_kernel(self_: &Tensor, values: &Tensor) -> Result<()> {
@@ -4724,14 +4363,10 @@ pub(super) static HEAVISIDE__INFO: OpInfo = OpInfo {
     functional: Some(&HEAVISIDE_INFO),
 };
 fn heaviside_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::heaviside_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_t(ops::heaviside_, a, &[0])
 }
 fn heaviside_inplace_adaptor(self_: &Tensor, values: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&HEAVISIDE__INFO, &[&self_, &values]) {
-        return ops::heaviside_(self_, values);
-    }
-    call_fallback(&HEAVISIDE__INFO, &[&self_, &values]).map(drop)
+    calls::adapt_t_t(&HEAVISIDE__INFO, ops::heaviside_, self_, values)
 }
 
 fn heaviside_out_kernel(self_: &Tensor, values: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -4780,17 +4415,10 @@ pub(super) static HEAVISIDE_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&HEAVISIDE_INFO),
 };
 fn heaviside_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::heaviside_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_w(ops::heaviside_out, a)
 }
 fn heaviside_out_adaptor(self_: &Tensor, values: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&HEAVISIDE_OUT_INFO, &[&self_, &values, &&*out]) {
-        return ops::heaviside_out(self_, values, out);
-    }
-    let v = call_fallback(&HEAVISIDE_OUT_INFO, &[&self_, &values, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_w(&HEAVISIDE_OUT_INFO, ops::heaviside_out, self_, values, out)
 }
 
 /// `logaddexp`: formula and rules.
@@ -4800,7 +4428,7 @@ pub static LOGADDEXP_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::LOGADDEXP,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&LOGADDEXP, &LOGADDEXP_OUT]),
+    kernels: Kernels::new(&[LOGADDEXP.any(), LOGADDEXP_OUT.any()]),
 };
 fn logaddexp_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&LOGADDEXP_SPEC, &[self_, other], &[])
@@ -4837,13 +4465,10 @@ pub(super) static LOGADDEXP_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn logaddexp_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::logaddexp(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::logaddexp, a)
 }
 fn logaddexp_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&LOGADDEXP_INFO, &[&self_, &other]) {
-        return ops::logaddexp(self_, other);
-    }
-    fallback(&LOGADDEXP_INFO, &[&self_, &other])
+    calls::adapt_t_t_to_t(&LOGADDEXP_INFO, ops::logaddexp, self_, other)
 }
 
 fn logaddexp_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -4885,17 +4510,10 @@ pub(super) static LOGADDEXP_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LOGADDEXP_INFO),
 };
 fn logaddexp_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::logaddexp_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_w(ops::logaddexp_out, a)
 }
 fn logaddexp_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&LOGADDEXP_OUT_INFO, &[&self_, &other, &&*out]) {
-        return ops::logaddexp_out(self_, other, out);
-    }
-    let v = call_fallback(&LOGADDEXP_OUT_INFO, &[&self_, &other, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_w(&LOGADDEXP_OUT_INFO, ops::logaddexp_out, self_, other, out)
 }
 
 /// `logaddexp2`: formula and rules.
@@ -4905,7 +4523,7 @@ pub static LOGADDEXP2_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::LOGADDEXP2,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&LOGADDEXP2, &LOGADDEXP2_OUT]),
+    kernels: Kernels::new(&[LOGADDEXP2.any(), LOGADDEXP2_OUT.any()]),
 };
 fn logaddexp2_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&LOGADDEXP2_SPEC, &[self_, other], &[])
@@ -4942,13 +4560,10 @@ pub(super) static LOGADDEXP2_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn logaddexp2_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::logaddexp2(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::logaddexp2, a)
 }
 fn logaddexp2_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&LOGADDEXP2_INFO, &[&self_, &other]) {
-        return ops::logaddexp2(self_, other);
-    }
-    fallback(&LOGADDEXP2_INFO, &[&self_, &other])
+    calls::adapt_t_t_to_t(&LOGADDEXP2_INFO, ops::logaddexp2, self_, other)
 }
 
 fn logaddexp2_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -4990,17 +4605,10 @@ pub(super) static LOGADDEXP2_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LOGADDEXP2_INFO),
 };
 fn logaddexp2_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::logaddexp2_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_w(ops::logaddexp2_out, a)
 }
 fn logaddexp2_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&LOGADDEXP2_OUT_INFO, &[&self_, &other, &&*out]) {
-        return ops::logaddexp2_out(self_, other, out);
-    }
-    let v = call_fallback(&LOGADDEXP2_OUT_INFO, &[&self_, &other, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_w(&LOGADDEXP2_OUT_INFO, ops::logaddexp2_out, self_, other, out)
 }
 
 /// `xlogy.Tensor`: formula and rules.
@@ -5010,7 +4618,7 @@ pub static XLOGY_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::XLOGY,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&XLOGY, &XLOGY_, &XLOGY_OUT]),
+    kernels: Kernels::new(&[XLOGY.any(), XLOGY_.any(), XLOGY_OUT.any()]),
 };
 fn xlogy_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&XLOGY_SPEC, &[self_, other], &[])
@@ -5047,13 +4655,10 @@ pub(super) static XLOGY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn xlogy_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::xlogy(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::xlogy, a)
 }
 fn xlogy_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&XLOGY_INFO, &[&self_, &other]) {
-        return ops::xlogy(self_, other);
-    }
-    fallback(&XLOGY_INFO, &[&self_, &other])
+    calls::adapt_t_t_to_t(&XLOGY_INFO, ops::xlogy, self_, other)
 }
 
 fn xlogy_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
@@ -5091,14 +4696,10 @@ pub(super) static XLOGY__INFO: OpInfo = OpInfo {
     functional: Some(&XLOGY_INFO),
 };
 fn xlogy_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::xlogy_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_t(ops::xlogy_, a, &[0])
 }
 fn xlogy_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&XLOGY__INFO, &[&self_, &other]) {
-        return ops::xlogy_(self_, other);
-    }
-    call_fallback(&XLOGY__INFO, &[&self_, &other]).map(drop)
+    calls::adapt_t_t(&XLOGY__INFO, ops::xlogy_, self_, other)
 }
 
 fn xlogy_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -5140,17 +4741,10 @@ pub(super) static XLOGY_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&XLOGY_INFO),
 };
 fn xlogy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::xlogy_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_w(ops::xlogy_out, a)
 }
 fn xlogy_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&XLOGY_OUT_INFO, &[&self_, &other, &&*out]) {
-        return ops::xlogy_out(self_, other, out);
-    }
-    let v = call_fallback(&XLOGY_OUT_INFO, &[&self_, &other, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_w(&XLOGY_OUT_INFO, ops::xlogy_out, self_, other, out)
 }
 
 /// `gcd`: formula and rules.
@@ -5160,7 +4754,7 @@ pub static GCD_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::GCD,
     promote: Promote::Default,
     rare: Rare::NONE,
-    kernels: Kernels::new(&[&GCD, &GCD_, &GCD_OUT]),
+    kernels: Kernels::new(&[GCD.any(), GCD_.any(), GCD_OUT.any()]),
 };
 fn gcd_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&GCD_SPEC, &[self_, other], &[])
@@ -5190,13 +4784,10 @@ pub(super) static GCD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn gcd_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::gcd(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::gcd, a)
 }
 fn gcd_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&GCD_INFO, &[&self_, &other]) {
-        return ops::gcd(self_, other);
-    }
-    fallback(&GCD_INFO, &[&self_, &other])
+    calls::adapt_t_t_to_t(&GCD_INFO, ops::gcd, self_, other)
 }
 
 fn gcd_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
@@ -5234,14 +4825,10 @@ pub(super) static GCD__INFO: OpInfo = OpInfo {
     functional: Some(&GCD_INFO),
 };
 fn gcd_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::gcd_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_t(ops::gcd_, a, &[0])
 }
 fn gcd_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&GCD__INFO, &[&self_, &other]) {
-        return ops::gcd_(self_, other);
-    }
-    call_fallback(&GCD__INFO, &[&self_, &other]).map(drop)
+    calls::adapt_t_t(&GCD__INFO, ops::gcd_, self_, other)
 }
 
 fn gcd_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -5283,17 +4870,10 @@ pub(super) static GCD_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&GCD_INFO),
 };
 fn gcd_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::gcd_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_w(ops::gcd_out, a)
 }
 fn gcd_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&GCD_OUT_INFO, &[&self_, &other, &&*out]) {
-        return ops::gcd_out(self_, other, out);
-    }
-    let v = call_fallback(&GCD_OUT_INFO, &[&self_, &other, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_w(&GCD_OUT_INFO, ops::gcd_out, self_, other, out)
 }
 
 /// `lcm`: formula and rules.
@@ -5303,7 +4883,7 @@ pub static LCM_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::LCM,
     promote: Promote::Default,
     rare: Rare::NONE,
-    kernels: Kernels::new(&[&LCM, &LCM_, &LCM_OUT]),
+    kernels: Kernels::new(&[LCM.any(), LCM_.any(), LCM_OUT.any()]),
 };
 fn lcm_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&LCM_SPEC, &[self_, other], &[])
@@ -5333,13 +4913,10 @@ pub(super) static LCM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn lcm_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::lcm(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::lcm, a)
 }
 fn lcm_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&LCM_INFO, &[&self_, &other]) {
-        return ops::lcm(self_, other);
-    }
-    fallback(&LCM_INFO, &[&self_, &other])
+    calls::adapt_t_t_to_t(&LCM_INFO, ops::lcm, self_, other)
 }
 
 fn lcm_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
@@ -5377,14 +4954,10 @@ pub(super) static LCM__INFO: OpInfo = OpInfo {
     functional: Some(&LCM_INFO),
 };
 fn lcm_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::lcm_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_t(ops::lcm_, a, &[0])
 }
 fn lcm_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&LCM__INFO, &[&self_, &other]) {
-        return ops::lcm_(self_, other);
-    }
-    call_fallback(&LCM__INFO, &[&self_, &other]).map(drop)
+    calls::adapt_t_t(&LCM__INFO, ops::lcm_, self_, other)
 }
 
 fn lcm_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -5426,15 +4999,8 @@ pub(super) static LCM_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LCM_INFO),
 };
 fn lcm_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::lcm_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_w(ops::lcm_out, a)
 }
 fn lcm_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&LCM_OUT_INFO, &[&self_, &other, &&*out]) {
-        return ops::lcm_out(self_, other, out);
-    }
-    let v = call_fallback(&LCM_OUT_INFO, &[&self_, &other, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_w(&LCM_OUT_INFO, ops::lcm_out, self_, other, out)
 }

@@ -24,55 +24,61 @@ impl Backward for AddBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let alpha = self.alpha;
         let g0 = if cx.need(0) { Some(grad.clone()) } else { None };
-        let g1 = if cx.need(1) { Some(mul_scalar(grad, alpha.conj())?) } else { None };
+        let g1 = if cx.need(1) { Some(or_return!(mul_scalar(grad, alpha.conj()))) } else { None };
         Ok(Grads::from_buf([g0, g1]))
     }
 }
 #[cold]
 #[inline(never)]
 fn add_tangent(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        let t1 = rt::tangent(other);
-        rt::sum_tangents([
-            rt::elementwise_jvp(t0, |grad| Ok(grad.clone()))?,
-            rt::elementwise_jvp(t1, |grad| mul_scalar(grad, alpha.conj()))?,
-        ])
+    rt::elementwise(&[Some(self_), Some(other)], &mut |(i, grad): (usize, &Tensor)| -> Result<Tensor> {
+        match i {
+            0 => Ok(grad.clone()),
+            _ => mul_scalar(grad, alpha.conj()),
+        }
     })
 }
 
 pub(super) fn add_autograd(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let mut out = rt::below(|| ops::add(self_, other, alpha))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::add(self_, other, alpha)
+    });
     if rec {
         let edges = Edges::of([Some(self_), Some(other)]);
         let body = AddBackward { alpha };
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = add_tangent(self_, other, alpha)?;
-        rt::set_tangent(&out, t)?;
+        let t = add_tangent(self_, other, alpha);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn add_inplace_autograd(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<()> {
     let rec = rt::recording(&[self_, other]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    if rec {
         let edges = Edges::of([Some(self_), Some(other)]);
-        Some(edges)
-    } else {
-        None
-    };
-    rt::below(|| ops::add_(self_, other, alpha))?;
-    if let Some(edges) = before {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::add_(self_, other, alpha)
+        });
         let body = AddBackward { alpha };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::add_(self_, other, alpha)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = add_tangent(self_, other, alpha)?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = add_tangent(self_, other, alpha);
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
@@ -83,8 +89,9 @@ pub(super) fn add_out_autograd(
     alpha: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("add", &[self_, other], &[&*out])?;
-    rt::below(|| ops::add_out(self_, other, alpha, out))
+    or_return!(rt::check_out("add", &[self_, other], &[&*out]));
+    let _below = rt::Below::new();
+    ops::add_out(self_, other, alpha, out)
 }
 /// Node of `sub.Tensor`.
 pub struct SubBackward {
@@ -96,55 +103,61 @@ impl Backward for SubBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let alpha = self.alpha;
         let g0 = if cx.need(0) { Some(grad.clone()) } else { None };
-        let g1 = if cx.need(1) { Some(mul_scalar(grad, -alpha.conj())?) } else { None };
+        let g1 = if cx.need(1) { Some(or_return!(mul_scalar(grad, -alpha.conj()))) } else { None };
         Ok(Grads::from_buf([g0, g1]))
     }
 }
 #[cold]
 #[inline(never)]
 fn sub_tangent(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        let t1 = rt::tangent(other);
-        rt::sum_tangents([
-            rt::elementwise_jvp(t0, |grad| Ok(grad.clone()))?,
-            rt::elementwise_jvp(t1, |grad| mul_scalar(grad, -alpha.conj()))?,
-        ])
+    rt::elementwise(&[Some(self_), Some(other)], &mut |(i, grad): (usize, &Tensor)| -> Result<Tensor> {
+        match i {
+            0 => Ok(grad.clone()),
+            _ => mul_scalar(grad, -alpha.conj()),
+        }
     })
 }
 
 pub(super) fn sub_autograd(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let mut out = rt::below(|| ops::sub(self_, other, alpha))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::sub(self_, other, alpha)
+    });
     if rec {
         let edges = Edges::of([Some(self_), Some(other)]);
         let body = SubBackward { alpha };
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = sub_tangent(self_, other, alpha)?;
-        rt::set_tangent(&out, t)?;
+        let t = sub_tangent(self_, other, alpha);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn sub_inplace_autograd(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<()> {
     let rec = rt::recording(&[self_, other]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    if rec {
         let edges = Edges::of([Some(self_), Some(other)]);
-        Some(edges)
-    } else {
-        None
-    };
-    rt::below(|| ops::sub_(self_, other, alpha))?;
-    if let Some(edges) = before {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::sub_(self_, other, alpha)
+        });
         let body = SubBackward { alpha };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::sub_(self_, other, alpha)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = sub_tangent(self_, other, alpha)?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = sub_tangent(self_, other, alpha);
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
@@ -155,8 +168,9 @@ pub(super) fn sub_out_autograd(
     alpha: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("sub", &[self_, other], &[&*out])?;
-    rt::below(|| ops::sub_out(self_, other, alpha, out))
+    or_return!(rt::check_out("sub", &[self_, other], &[&*out]));
+    let _below = rt::Below::new();
+    ops::sub_out(self_, other, alpha, out)
 }
 /// Node of `rsub.Tensor`.
 pub struct RsubBackward {
@@ -167,7 +181,7 @@ impl Backward for RsubBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let alpha = self.alpha;
-        let g0 = if cx.need(0) { Some(mul_scalar(grad, -alpha.conj())?) } else { None };
+        let g0 = if cx.need(0) { Some(or_return!(mul_scalar(grad, -alpha.conj()))) } else { None };
         let g1 = if cx.need(1) { Some(grad.clone()) } else { None };
         Ok(Grads::from_buf([g0, g1]))
     }
@@ -175,27 +189,28 @@ impl Backward for RsubBackward {
 #[cold]
 #[inline(never)]
 fn rsub_tangent(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        let t1 = rt::tangent(other);
-        rt::sum_tangents([
-            rt::elementwise_jvp(t0, |grad| mul_scalar(grad, -alpha.conj()))?,
-            rt::elementwise_jvp(t1, |grad| Ok(grad.clone()))?,
-        ])
+    rt::elementwise(&[Some(self_), Some(other)], &mut |(i, grad): (usize, &Tensor)| -> Result<Tensor> {
+        match i {
+            0 => mul_scalar(grad, -alpha.conj()),
+            _ => Ok(grad.clone()),
+        }
     })
 }
 
 pub(super) fn rsub_autograd(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let mut out = rt::below(|| ops::rsub(self_, other, alpha))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::rsub(self_, other, alpha)
+    });
     if rec {
         let edges = Edges::of([Some(self_), Some(other)]);
         let body = RsubBackward { alpha };
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = rsub_tangent(self_, other, alpha)?;
-        rt::set_tangent(&out, t)?;
+        let t = rsub_tangent(self_, other, alpha);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -210,14 +225,14 @@ impl Backward for MulBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) {
-            let other = &self.other.unpack_last(cx, "other")?;
-            Some(mul_conj(grad, other)?)
+            let other = &or_return!(self.other.unpack_last(cx, "other"));
+            Some(or_return!(mul_conj(grad, other)))
         } else {
             None
         };
         let g1 = if cx.need(1) {
-            let self_ = &self.self_.unpack_last(cx, "self")?;
-            Some(mul_conj(grad, self_)?)
+            let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+            Some(or_return!(mul_conj(grad, self_)))
         } else {
             None
         };
@@ -231,64 +246,71 @@ impl Backward for MulBackward {
 #[cold]
 #[inline(never)]
 fn mul_tangent(self_: &Tensor, other: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        let t1 = rt::tangent(other);
+    rt::elementwise(&[Some(self_), Some(other)], &mut |(i, grad): (usize, &Tensor)| -> Result<Tensor> {
         let self_ = old;
-        rt::sum_tangents([
-            rt::elementwise_jvp(t0, |grad| mul_conj(grad, other))?,
-            rt::elementwise_jvp(t1, |grad| mul_conj(grad, self_))?,
-        ])
+        match i {
+            0 => mul_conj(grad, other),
+            _ => mul_conj(grad, self_),
+        }
     })
 }
 
 pub(super) fn mul_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let mut out = rt::below(|| ops::mul(self_, other))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::mul(self_, other)
+    });
     if rec {
         let edges = Edges::of([Some(self_), Some(other)]);
         let body = MulBackward {
             other: Saved::input_if(edges.wants(0), other),
             self_: Saved::input_if(edges.wants(1), self_),
         };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = mul_tangent(self_, other, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = mul_tangent(self_, other, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn mul_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, other]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
+    if rec {
         let edges = Edges::of([Some(self_), Some(other)]);
         let s_other = Saved::input_if(edges.wants(0), other);
         let s_self_ = Saved::copy_of_if(edges.wants(1), self_)?;
-        rt::check_saved()?;
-        Some((edges, s_other, s_self_))
-    } else {
-        None
-    };
-    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
-    rt::below(|| ops::mul_(self_, other))?;
-    if let Some((edges, s_other, s_self_)) = before {
+        or_return!(rt::check_saved());
+        or_return!({
+            let _below = rt::Below::new();
+            ops::mul_(self_, other)
+        });
         let body = MulBackward { other: s_other, self_: s_self_ };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::mul_(self_, other)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = mul_tangent(self_, other, old.as_ref().unwrap_or(self_))?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = mul_tangent(self_, other, old.as_ref().unwrap_or(self_));
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
 
 pub(super) fn mul_out_autograd(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("mul", &[self_, other], &[&*out])?;
-    rt::below(|| ops::mul_out(self_, other, out))
+    or_return!(rt::check_out("mul", &[self_, other], &[&*out]));
+    let _below = rt::Below::new();
+    ops::mul_out(self_, other, out)
 }
 /// Node of `div.Tensor`.
 pub struct DivBackward {
@@ -300,15 +322,15 @@ impl Backward for DivBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) {
-            let other = &self.other.unpack(cx, "other")?;
-            Some(div(grad, &conj(other)?)?)
+            let other = &or_return!(self.other.unpack(cx, "other"));
+            Some(or_return!(div(grad, &conj(other)?)))
         } else {
             None
         };
         let g1 = if cx.need(1) {
-            let other = &self.other.unpack(cx, "other")?;
-            let result = &self.result.unpack_last(cx, "result")?;
-            Some(neg(&mul(grad, &conj(&div(result, other)?)?)?)?)
+            let other = &or_return!(self.other.unpack(cx, "other"));
+            let result = &or_return!(self.result.unpack_last(cx, "result"));
+            Some(or_return!(neg(&mul(grad, &conj(&div(result, other)?)?)?)))
         } else {
             None
         };
@@ -322,58 +344,65 @@ impl Backward for DivBackward {
 #[cold]
 #[inline(never)]
 fn div_tangent(self_: &Tensor, other: &Tensor, result: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        let t1 = rt::tangent(other);
-        rt::sum_tangents([
-            rt::elementwise_jvp(t0, |grad| div(grad, &conj(other)?))?,
-            rt::elementwise_jvp(t1, |grad| neg(&mul(grad, &conj(&div(result, other)?)?)?))?,
-        ])
+    rt::elementwise(&[Some(self_), Some(other)], &mut |(i, grad): (usize, &Tensor)| -> Result<Tensor> {
+        match i {
+            0 => div(grad, &conj(other)?),
+            _ => neg(&mul(grad, &conj(&div(result, other)?)?)?),
+        }
     })
 }
 
 pub(super) fn div_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let mut out = rt::below(|| ops::div(self_, other))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::div(self_, other)
+    });
     if rec {
         let edges = Edges::of([Some(self_), Some(other)]);
         let body = DivBackward { other: Saved::input(other), result: Saved::output(&out, 0) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = div_tangent(self_, other, &out)?;
-        rt::set_tangent(&out, t)?;
+        let t = div_tangent(self_, other, &out);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn div_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, other]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    if rec {
         let edges = Edges::of([Some(self_), Some(other)]);
         let s_other = Saved::input(other);
-        rt::check_saved()?;
-        Some((edges, s_other))
-    } else {
-        None
-    };
-    rt::below(|| ops::div_(self_, other))?;
-    if let Some((edges, s_other)) = before {
+        or_return!(rt::check_saved());
+        or_return!({
+            let _below = rt::Below::new();
+            ops::div_(self_, other)
+        });
         let body = DivBackward { other: s_other, result: Saved::output(self_, 0) };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::div_(self_, other)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = div_tangent(self_, other, self_)?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = div_tangent(self_, other, self_);
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
 
 pub(super) fn div_out_autograd(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("div", &[self_, other], &[&*out])?;
-    rt::below(|| ops::div_out(self_, other, out))
+    or_return!(rt::check_out("div", &[self_, other], &[&*out]));
+    let _below = rt::Below::new();
+    ops::div_out(self_, other, out)
 }
 /// Node of `div.Tensor_mode`.
 pub struct DivModeBackward {
@@ -387,15 +416,15 @@ impl Backward for DivModeBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let rounding_mode = self.rounding_mode.as_deref();
         let g0 = if cx.need(0) {
-            let other = &self.other.unpack(cx, "other")?;
-            Some(div_mode_self(grad, other, rounding_mode)?)
+            let other = &or_return!(self.other.unpack(cx, "other"));
+            Some(or_return!(div_mode_self(grad, other, rounding_mode)))
         } else {
             None
         };
         let g1 = if cx.need(1) {
-            let other = &self.other.unpack(cx, "other")?;
-            let self_ = &self.self_.unpack_last(cx, "self")?;
-            Some(div_mode_other(grad, self_, other, rounding_mode)?)
+            let other = &or_return!(self.other.unpack(cx, "other"));
+            let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+            Some(or_return!(div_mode_other(grad, self_, other, rounding_mode)))
         } else {
             None
         };
@@ -414,14 +443,12 @@ fn div_mode_tangent(
     rounding_mode: Option<&str>,
     old: &Tensor,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        let t1 = rt::tangent(other);
+    rt::elementwise(&[Some(self_), Some(other)], &mut |(i, grad): (usize, &Tensor)| -> Result<Tensor> {
         let self_ = old;
-        rt::sum_tangents([
-            rt::elementwise_jvp(t0, |grad| div_mode_self(grad, other, rounding_mode))?,
-            rt::elementwise_jvp(t1, |grad| div_mode_other(grad, self_, other, rounding_mode))?,
-        ])
+        match i {
+            0 => div_mode_self(grad, other, rounding_mode),
+            _ => div_mode_other(grad, self_, other, rounding_mode),
+        }
     })
 }
 
@@ -431,7 +458,10 @@ pub(super) fn div_mode_autograd(
     rounding_mode: Option<&str>,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let mut out = rt::below(|| ops::div_mode(self_, other, rounding_mode))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::div_mode(self_, other, rounding_mode)
+    });
     if rec {
         let edges = Edges::of([Some(self_), Some(other)]);
         let body = DivModeBackward {
@@ -439,12 +469,12 @@ pub(super) fn div_mode_autograd(
             rounding_mode: rounding_mode.map(str::to_string),
             self_: Saved::input_if(edges.wants(1), self_),
         };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = div_mode_tangent(self_, other, rounding_mode, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = div_mode_tangent(self_, other, rounding_mode, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -455,29 +485,34 @@ pub(super) fn div_mode_inplace_autograd(
     rounding_mode: Option<&str>,
 ) -> Result<()> {
     let rec = rt::recording(&[self_, other]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
+    if rec {
         let edges = Edges::of([Some(self_), Some(other)]);
         let s_other = Saved::input(other);
         let s_self_ = Saved::copy_of_if(edges.wants(1), self_)?;
-        rt::check_saved()?;
-        Some((edges, s_other, s_self_))
-    } else {
-        None
-    };
-    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
-    rt::below(|| ops::div_mode_(self_, other, rounding_mode))?;
-    if let Some((edges, s_other, s_self_)) = before {
+        or_return!(rt::check_saved());
+        or_return!({
+            let _below = rt::Below::new();
+            ops::div_mode_(self_, other, rounding_mode)
+        });
         let body = DivModeBackward {
             other: s_other,
             rounding_mode: rounding_mode.map(str::to_string),
             self_: s_self_,
         };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::div_mode_(self_, other, rounding_mode)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = div_mode_tangent(self_, other, rounding_mode, old.as_ref().unwrap_or(self_))?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = div_mode_tangent(self_, other, rounding_mode, old.as_ref().unwrap_or(self_));
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
@@ -488,8 +523,9 @@ pub(super) fn div_mode_out_autograd(
     rounding_mode: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("div", &[self_, other], &[&*out])?;
-    rt::below(|| ops::div_mode_out(self_, other, rounding_mode, out))
+    or_return!(rt::check_out("div", &[self_, other], &[&*out]));
+    let _below = rt::Below::new();
+    ops::div_mode_out(self_, other, rounding_mode, out)
 }
 /// Node of `floor_divide`.
 pub struct FloorDivideBackward;
@@ -497,63 +533,70 @@ impl Backward for FloorDivideBackward {
     const NAME: &'static str = "NotImplemented";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let g0 = if cx.need(0) { Some(no_derivative("aten::floor_divide")?) } else { None };
-        let g1 = if cx.need(1) { Some(no_derivative("aten::floor_divide")?) } else { None };
+        let g0 = if cx.need(0) { Some(or_return!(no_derivative("aten::floor_divide"))) } else { None };
+        let g1 = if cx.need(1) { Some(or_return!(no_derivative("aten::floor_divide"))) } else { None };
         Ok(Grads::from_buf([g0, g1]))
     }
 }
 #[cold]
 #[inline(never)]
 fn floor_divide_tangent(self_: &Tensor, other: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        let t1 = rt::tangent(other);
-        rt::sum_tangents([
-            rt::elementwise_jvp(t0, |grad| no_derivative("aten::floor_divide"))?,
-            rt::elementwise_jvp(t1, |grad| no_derivative("aten::floor_divide"))?,
-        ])
+    rt::elementwise(&[Some(self_), Some(other)], &mut |(i, grad): (usize, &Tensor)| -> Result<Tensor> {
+        match i {
+            0 => no_derivative("aten::floor_divide"),
+            _ => no_derivative("aten::floor_divide"),
+        }
     })
 }
 
 pub(super) fn floor_divide_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let mut out = rt::below(|| ops::floor_divide(self_, other))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::floor_divide(self_, other)
+    });
     if rec {
         let edges = Edges::of([Some(self_), Some(other)]);
         let body = FloorDivideBackward;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = floor_divide_tangent(self_, other)?;
-        rt::set_tangent(&out, t)?;
+        let t = floor_divide_tangent(self_, other);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn floor_divide_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, other]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    if rec {
         let edges = Edges::of([Some(self_), Some(other)]);
-        Some(edges)
-    } else {
-        None
-    };
-    rt::below(|| ops::floor_divide_(self_, other))?;
-    if let Some(edges) = before {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::floor_divide_(self_, other)
+        });
         let body = FloorDivideBackward;
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::floor_divide_(self_, other)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = floor_divide_tangent(self_, other)?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = floor_divide_tangent(self_, other);
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
 
 pub(super) fn floor_divide_out_autograd(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("aten::floor_divide", &[self_, other], &[&*out])?;
-    rt::below(|| ops::floor_divide_out(self_, other, out))
+    or_return!(rt::check_out("aten::floor_divide", &[self_, other], &[&*out]));
+    let _below = rt::Below::new();
+    ops::floor_divide_out(self_, other, out)
 }
 /// Node of `remainder.Tensor`.
 pub struct RemainderBackward {
@@ -566,9 +609,9 @@ impl Backward for RemainderBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) { Some(grad.clone()) } else { None };
         let g1 = if cx.need(1) {
-            let other = &self.other.unpack_last(cx, "other")?;
-            let self_ = &self.self_.unpack_last(cx, "self")?;
-            Some(neg(&mul(grad, &ops::div_mode(self_, other, Some("floor"))?)?)?)
+            let other = &or_return!(self.other.unpack_last(cx, "other"));
+            let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+            Some(or_return!(neg(&mul(grad, &ops::div_mode(self_, other, Some("floor"))?)?)))
         } else {
             None
         };
@@ -582,70 +625,77 @@ impl Backward for RemainderBackward {
 #[cold]
 #[inline(never)]
 fn remainder_tangent(self_: &Tensor, other: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        let t1 = rt::tangent(other);
+    rt::elementwise(&[Some(self_), Some(other)], &mut |(i, grad): (usize, &Tensor)| -> Result<Tensor> {
         let self_ = old;
-        rt::sum_tangents([
-            rt::elementwise_jvp(t0, |grad| Ok(grad.clone()))?,
-            rt::elementwise_jvp(t1, |grad| neg(&mul(grad, &ops::div_mode(self_, other, Some("floor"))?)?))?,
-        ])
+        match i {
+            0 => Ok(grad.clone()),
+            _ => neg(&mul(grad, &ops::div_mode(self_, other, Some("floor"))?)?),
+        }
     })
 }
 
 pub(super) fn remainder_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let mut out = rt::below(|| ops::remainder(self_, other))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::remainder(self_, other)
+    });
     if rec {
         let edges = Edges::of([Some(self_), Some(other)]);
         let body = RemainderBackward {
             other: Saved::input_if(edges.wants(1), other),
             self_: Saved::input_if(edges.wants(1), self_),
         };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
         if crate::internal::RawTensor::is_wrapped_number(other) {
             crate::tensor::graph::rename(&"RemainderBackward0", &out);
         }
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = remainder_tangent(self_, other, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = remainder_tangent(self_, other, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn remainder_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, other]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
+    if rec {
         let edges = Edges::of([Some(self_), Some(other)]);
         let s_other = Saved::input_if(edges.wants(1), other);
         let s_self_ = Saved::copy_of_if(edges.wants(1), self_)?;
-        rt::check_saved()?;
-        Some((edges, s_other, s_self_))
-    } else {
-        None
-    };
-    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
-    rt::below(|| ops::remainder_(self_, other))?;
-    if let Some((edges, s_other, s_self_)) = before {
+        or_return!(rt::check_saved());
+        or_return!({
+            let _below = rt::Below::new();
+            ops::remainder_(self_, other)
+        });
         let body = RemainderBackward { other: s_other, self_: s_self_ };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
         if crate::internal::RawTensor::is_wrapped_number(other) {
             crate::tensor::graph::rename(&"RemainderBackward0", &self_);
         }
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::remainder_(self_, other)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = remainder_tangent(self_, other, old.as_ref().unwrap_or(self_))?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = remainder_tangent(self_, other, old.as_ref().unwrap_or(self_));
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
 
 pub(super) fn remainder_out_autograd(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("remainder", &[self_, other], &[&*out])?;
-    rt::below(|| ops::remainder_out(self_, other, out))
+    or_return!(rt::check_out("remainder", &[self_, other], &[&*out]));
+    let _below = rt::Below::new();
+    ops::remainder_out(self_, other, out)
 }
 /// Node of `fmod.Tensor`.
 pub struct FmodBackward {
@@ -658,9 +708,9 @@ impl Backward for FmodBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) { Some(grad.clone()) } else { None };
         let g1 = if cx.need(1) {
-            let other = &self.other.unpack_last(cx, "other")?;
-            let self_ = &self.self_.unpack_last(cx, "self")?;
-            Some(neg(&mul(grad, &ops::div_mode(self_, other, Some("trunc"))?)?)?)
+            let other = &or_return!(self.other.unpack_last(cx, "other"));
+            let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+            Some(or_return!(neg(&mul(grad, &ops::div_mode(self_, other, Some("trunc"))?)?)))
         } else {
             None
         };
@@ -674,70 +724,77 @@ impl Backward for FmodBackward {
 #[cold]
 #[inline(never)]
 fn fmod_tangent(self_: &Tensor, other: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        let t1 = rt::tangent(other);
+    rt::elementwise(&[Some(self_), Some(other)], &mut |(i, grad): (usize, &Tensor)| -> Result<Tensor> {
         let self_ = old;
-        rt::sum_tangents([
-            rt::elementwise_jvp(t0, |grad| Ok(grad.clone()))?,
-            rt::elementwise_jvp(t1, |grad| neg(&mul(grad, &ops::div_mode(self_, other, Some("trunc"))?)?))?,
-        ])
+        match i {
+            0 => Ok(grad.clone()),
+            _ => neg(&mul(grad, &ops::div_mode(self_, other, Some("trunc"))?)?),
+        }
     })
 }
 
 pub(super) fn fmod_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let mut out = rt::below(|| ops::fmod(self_, other))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::fmod(self_, other)
+    });
     if rec {
         let edges = Edges::of([Some(self_), Some(other)]);
         let body = FmodBackward {
             other: Saved::input_if(edges.wants(1), other),
             self_: Saved::input_if(edges.wants(1), self_),
         };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
         if crate::internal::RawTensor::is_wrapped_number(other) {
             crate::tensor::graph::rename(&"FmodBackward0", &out);
         }
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = fmod_tangent(self_, other, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = fmod_tangent(self_, other, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn fmod_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, other]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
+    if rec {
         let edges = Edges::of([Some(self_), Some(other)]);
         let s_other = Saved::input_if(edges.wants(1), other);
         let s_self_ = Saved::copy_of_if(edges.wants(1), self_)?;
-        rt::check_saved()?;
-        Some((edges, s_other, s_self_))
-    } else {
-        None
-    };
-    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
-    rt::below(|| ops::fmod_(self_, other))?;
-    if let Some((edges, s_other, s_self_)) = before {
+        or_return!(rt::check_saved());
+        or_return!({
+            let _below = rt::Below::new();
+            ops::fmod_(self_, other)
+        });
         let body = FmodBackward { other: s_other, self_: s_self_ };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
         if crate::internal::RawTensor::is_wrapped_number(other) {
             crate::tensor::graph::rename(&"FmodBackward0", &self_);
         }
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::fmod_(self_, other)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = fmod_tangent(self_, other, old.as_ref().unwrap_or(self_))?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = fmod_tangent(self_, other, old.as_ref().unwrap_or(self_));
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
 
 pub(super) fn fmod_out_autograd(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("fmod", &[self_, other], &[&*out])?;
-    rt::below(|| ops::fmod_out(self_, other, out))
+    or_return!(rt::check_out("fmod", &[self_, other], &[&*out]));
+    let _below = rt::Below::new();
+    ops::fmod_out(self_, other, out)
 }
 /// Node of `pow.Tensor_Tensor`.
 pub struct PowBackward {
@@ -750,17 +807,17 @@ impl Backward for PowBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) {
-            let exponent = &self.exponent.unpack(cx, "exponent")?;
-            let self_ = &self.self_.unpack(cx, "self")?;
-            Some(pow_self(grad, self_, exponent)?)
+            let exponent = &or_return!(self.exponent.unpack(cx, "exponent"));
+            let self_ = &or_return!(self.self_.unpack(cx, "self"));
+            Some(or_return!(pow_self(grad, self_, exponent)))
         } else {
             None
         };
         let g1 = if cx.need(1) {
-            let exponent = &self.exponent.unpack(cx, "exponent")?;
-            let result = &self.result.unpack_last(cx, "result")?;
-            let self_ = &self.self_.unpack(cx, "self")?;
-            Some(pow_exponent(grad, self_, exponent, result)?)
+            let exponent = &or_return!(self.exponent.unpack(cx, "exponent"));
+            let result = &or_return!(self.result.unpack_last(cx, "result"));
+            let self_ = &or_return!(self.self_.unpack(cx, "self"));
+            Some(or_return!(pow_exponent(grad, self_, exponent, result)))
         } else {
             None
         };
@@ -775,20 +832,21 @@ impl Backward for PowBackward {
 #[cold]
 #[inline(never)]
 fn pow_tangent(self_: &Tensor, exponent: &Tensor, result: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        let t1 = rt::tangent(exponent);
+    rt::elementwise(&[Some(self_), Some(exponent)], &mut |(i, grad): (usize, &Tensor)| -> Result<Tensor> {
         let self_ = old;
-        rt::sum_tangents([
-            rt::elementwise_jvp(t0, |grad| pow_self(grad, self_, exponent))?,
-            rt::elementwise_jvp(t1, |grad| pow_exponent(grad, self_, exponent, result))?,
-        ])
+        match i {
+            0 => pow_self(grad, self_, exponent),
+            _ => pow_exponent(grad, self_, exponent, result),
+        }
     })
 }
 
 pub(super) fn pow_autograd(self_: &Tensor, exponent: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, exponent]);
-    let mut out = rt::below(|| ops::pow(self_, exponent))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::pow(self_, exponent)
+    });
     if rec {
         let edges = Edges::of([Some(self_), Some(exponent)]);
         let body = PowBackward {
@@ -796,7 +854,7 @@ pub(super) fn pow_autograd(self_: &Tensor, exponent: &Tensor) -> Result<Tensor> 
             result: Saved::output(&out, 0),
             self_: Saved::input(self_),
         };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
         if crate::internal::RawTensor::is_wrapped_number(exponent) {
             crate::tensor::graph::rename(&"PowBackward0", &out);
@@ -806,46 +864,52 @@ pub(super) fn pow_autograd(self_: &Tensor, exponent: &Tensor) -> Result<Tensor> 
         }
     }
     if rt::dual_active() && rt::any_tangent(&[self_, exponent]) {
-        let t = pow_tangent(self_, exponent, &out, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = pow_tangent(self_, exponent, &out, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn pow_inplace_autograd(self_: &Tensor, exponent: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, exponent]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
+    if rec {
         let edges = Edges::of([Some(self_), Some(exponent)]);
         let s_exponent = Saved::input(exponent);
         let s_self_ = Saved::copy_of(self_)?;
-        rt::check_saved()?;
-        Some((edges, s_exponent, s_self_))
-    } else {
-        None
-    };
-    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
-    rt::below(|| ops::pow_(self_, exponent))?;
-    if let Some((edges, s_exponent, s_self_)) = before {
+        or_return!(rt::check_saved());
+        or_return!({
+            let _below = rt::Below::new();
+            ops::pow_(self_, exponent)
+        });
         let body = PowBackward { exponent: s_exponent, result: Saved::output(self_, 0), self_: s_self_ };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
         if crate::internal::RawTensor::is_wrapped_number(exponent) {
             crate::tensor::graph::rename(&"PowBackward0", &self_);
         }
         if crate::internal::RawTensor::is_wrapped_number(self_) {
             crate::tensor::graph::rename(&"PowBackward2", &self_);
         }
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::pow_(self_, exponent)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_, exponent]) {
-        let t = pow_tangent(self_, exponent, self_, old.as_ref().unwrap_or(self_))?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = pow_tangent(self_, exponent, self_, old.as_ref().unwrap_or(self_));
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
 
 pub(super) fn pow_out_autograd(self_: &Tensor, exponent: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("pow", &[self_, exponent], &[&*out])?;
-    rt::below(|| ops::pow_out(self_, exponent, out))
+    or_return!(rt::check_out("pow", &[self_, exponent], &[&*out]));
+    let _below = rt::Below::new();
+    ops::pow_out(self_, exponent, out)
 }
 /// Node of `maximum`.
 pub struct MaximumBackward {
@@ -857,16 +921,16 @@ impl Backward for MaximumBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) {
-            let other = &self.other.unpack(cx, "other")?;
-            let self_ = &self.self_.unpack(cx, "self")?;
-            Some(extreme_self(grad, self_, other, true)?)
+            let other = &or_return!(self.other.unpack(cx, "other"));
+            let self_ = &or_return!(self.self_.unpack(cx, "self"));
+            Some(or_return!(extreme_self(grad, self_, other, true)))
         } else {
             None
         };
         let g1 = if cx.need(1) {
-            let other = &self.other.unpack(cx, "other")?;
-            let self_ = &self.self_.unpack(cx, "self")?;
-            Some(extreme_other(grad, self_, other, true)?)
+            let other = &or_return!(self.other.unpack(cx, "other"));
+            let self_ = &or_return!(self.self_.unpack(cx, "self"));
+            Some(or_return!(extreme_other(grad, self_, other, true)))
         } else {
             None
         };
@@ -880,35 +944,37 @@ impl Backward for MaximumBackward {
 #[cold]
 #[inline(never)]
 fn maximum_tangent(self_: &Tensor, other: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        let t1 = rt::tangent(other);
-        rt::sum_tangents([
-            rt::elementwise_jvp(t0, |grad| extreme_self(grad, self_, other, true))?,
-            rt::elementwise_jvp(t1, |grad| extreme_other(grad, self_, other, true))?,
-        ])
+    rt::elementwise(&[Some(self_), Some(other)], &mut |(i, grad): (usize, &Tensor)| -> Result<Tensor> {
+        match i {
+            0 => extreme_self(grad, self_, other, true),
+            _ => extreme_other(grad, self_, other, true),
+        }
     })
 }
 
 pub(super) fn maximum_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let mut out = rt::below(|| ops::maximum(self_, other))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::maximum(self_, other)
+    });
     if rec {
         let edges = Edges::of([Some(self_), Some(other)]);
         let body = MaximumBackward { other: Saved::input(other), self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = maximum_tangent(self_, other)?;
-        rt::set_tangent(&out, t)?;
+        let t = maximum_tangent(self_, other);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn maximum_out_autograd(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("maximum", &[self_, other], &[&*out])?;
-    rt::below(|| ops::maximum_out(self_, other, out))
+    or_return!(rt::check_out("maximum", &[self_, other], &[&*out]));
+    let _below = rt::Below::new();
+    ops::maximum_out(self_, other, out)
 }
 /// Node of `minimum`.
 pub struct MinimumBackward {
@@ -920,16 +986,16 @@ impl Backward for MinimumBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) {
-            let other = &self.other.unpack(cx, "other")?;
-            let self_ = &self.self_.unpack(cx, "self")?;
-            Some(extreme_self(grad, self_, other, false)?)
+            let other = &or_return!(self.other.unpack(cx, "other"));
+            let self_ = &or_return!(self.self_.unpack(cx, "self"));
+            Some(or_return!(extreme_self(grad, self_, other, false)))
         } else {
             None
         };
         let g1 = if cx.need(1) {
-            let other = &self.other.unpack(cx, "other")?;
-            let self_ = &self.self_.unpack(cx, "self")?;
-            Some(extreme_other(grad, self_, other, false)?)
+            let other = &or_return!(self.other.unpack(cx, "other"));
+            let self_ = &or_return!(self.self_.unpack(cx, "self"));
+            Some(or_return!(extreme_other(grad, self_, other, false)))
         } else {
             None
         };
@@ -943,35 +1009,37 @@ impl Backward for MinimumBackward {
 #[cold]
 #[inline(never)]
 fn minimum_tangent(self_: &Tensor, other: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        let t1 = rt::tangent(other);
-        rt::sum_tangents([
-            rt::elementwise_jvp(t0, |grad| extreme_self(grad, self_, other, false))?,
-            rt::elementwise_jvp(t1, |grad| extreme_other(grad, self_, other, false))?,
-        ])
+    rt::elementwise(&[Some(self_), Some(other)], &mut |(i, grad): (usize, &Tensor)| -> Result<Tensor> {
+        match i {
+            0 => extreme_self(grad, self_, other, false),
+            _ => extreme_other(grad, self_, other, false),
+        }
     })
 }
 
 pub(super) fn minimum_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let mut out = rt::below(|| ops::minimum(self_, other))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::minimum(self_, other)
+    });
     if rec {
         let edges = Edges::of([Some(self_), Some(other)]);
         let body = MinimumBackward { other: Saved::input(other), self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = minimum_tangent(self_, other)?;
-        rt::set_tangent(&out, t)?;
+        let t = minimum_tangent(self_, other);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn minimum_out_autograd(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("minimum", &[self_, other], &[&*out])?;
-    rt::below(|| ops::minimum_out(self_, other, out))
+    or_return!(rt::check_out("minimum", &[self_, other], &[&*out]));
+    let _below = rt::Below::new();
+    ops::minimum_out(self_, other, out)
 }
 /// Node of `fmax`.
 pub struct FmaxBackward {
@@ -983,16 +1051,16 @@ impl Backward for FmaxBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) {
-            let other = &self.other.unpack(cx, "other")?;
-            let self_ = &self.self_.unpack(cx, "self")?;
-            Some(fextreme(grad, self_, other, true, false)?)
+            let other = &or_return!(self.other.unpack(cx, "other"));
+            let self_ = &or_return!(self.self_.unpack(cx, "self"));
+            Some(or_return!(fextreme(grad, self_, other, true, false)))
         } else {
             None
         };
         let g1 = if cx.need(1) {
-            let other = &self.other.unpack(cx, "other")?;
-            let self_ = &self.self_.unpack(cx, "self")?;
-            Some(fextreme(grad, self_, other, true, true)?)
+            let other = &or_return!(self.other.unpack(cx, "other"));
+            let self_ = &or_return!(self.self_.unpack(cx, "self"));
+            Some(or_return!(fextreme(grad, self_, other, true, true)))
         } else {
             None
         };
@@ -1006,35 +1074,37 @@ impl Backward for FmaxBackward {
 #[cold]
 #[inline(never)]
 fn fmax_tangent(self_: &Tensor, other: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        let t1 = rt::tangent(other);
-        rt::sum_tangents([
-            rt::elementwise_jvp(t0, |grad| fextreme(grad, self_, other, true, false))?,
-            rt::elementwise_jvp(t1, |grad| fextreme(grad, self_, other, true, true))?,
-        ])
+    rt::elementwise(&[Some(self_), Some(other)], &mut |(i, grad): (usize, &Tensor)| -> Result<Tensor> {
+        match i {
+            0 => fextreme(grad, self_, other, true, false),
+            _ => fextreme(grad, self_, other, true, true),
+        }
     })
 }
 
 pub(super) fn fmax_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let mut out = rt::below(|| ops::fmax(self_, other))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::fmax(self_, other)
+    });
     if rec {
         let edges = Edges::of([Some(self_), Some(other)]);
         let body = FmaxBackward { other: Saved::input(other), self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = fmax_tangent(self_, other)?;
-        rt::set_tangent(&out, t)?;
+        let t = fmax_tangent(self_, other);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn fmax_out_autograd(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("fmax", &[self_, other], &[&*out])?;
-    rt::below(|| ops::fmax_out(self_, other, out))
+    or_return!(rt::check_out("fmax", &[self_, other], &[&*out]));
+    let _below = rt::Below::new();
+    ops::fmax_out(self_, other, out)
 }
 /// Node of `fmin`.
 pub struct FminBackward {
@@ -1046,16 +1116,16 @@ impl Backward for FminBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) {
-            let other = &self.other.unpack(cx, "other")?;
-            let self_ = &self.self_.unpack(cx, "self")?;
-            Some(fextreme(grad, self_, other, false, false)?)
+            let other = &or_return!(self.other.unpack(cx, "other"));
+            let self_ = &or_return!(self.self_.unpack(cx, "self"));
+            Some(or_return!(fextreme(grad, self_, other, false, false)))
         } else {
             None
         };
         let g1 = if cx.need(1) {
-            let other = &self.other.unpack(cx, "other")?;
-            let self_ = &self.self_.unpack(cx, "self")?;
-            Some(fextreme(grad, self_, other, false, true)?)
+            let other = &or_return!(self.other.unpack(cx, "other"));
+            let self_ = &or_return!(self.self_.unpack(cx, "self"));
+            Some(or_return!(fextreme(grad, self_, other, false, true)))
         } else {
             None
         };
@@ -1069,35 +1139,37 @@ impl Backward for FminBackward {
 #[cold]
 #[inline(never)]
 fn fmin_tangent(self_: &Tensor, other: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        let t1 = rt::tangent(other);
-        rt::sum_tangents([
-            rt::elementwise_jvp(t0, |grad| fextreme(grad, self_, other, false, false))?,
-            rt::elementwise_jvp(t1, |grad| fextreme(grad, self_, other, false, true))?,
-        ])
+    rt::elementwise(&[Some(self_), Some(other)], &mut |(i, grad): (usize, &Tensor)| -> Result<Tensor> {
+        match i {
+            0 => fextreme(grad, self_, other, false, false),
+            _ => fextreme(grad, self_, other, false, true),
+        }
     })
 }
 
 pub(super) fn fmin_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let mut out = rt::below(|| ops::fmin(self_, other))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::fmin(self_, other)
+    });
     if rec {
         let edges = Edges::of([Some(self_), Some(other)]);
         let body = FminBackward { other: Saved::input(other), self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = fmin_tangent(self_, other)?;
-        rt::set_tangent(&out, t)?;
+        let t = fmin_tangent(self_, other);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn fmin_out_autograd(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("fmin", &[self_, other], &[&*out])?;
-    rt::below(|| ops::fmin_out(self_, other, out))
+    or_return!(rt::check_out("fmin", &[self_, other], &[&*out]));
+    let _below = rt::Below::new();
+    ops::fmin_out(self_, other, out)
 }
 /// Node of `clamp.Tensor`.
 pub struct ClampTensorBackward {
@@ -1110,32 +1182,32 @@ impl Backward for ClampTensorBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) {
-            let max = self.max.unpack(cx, "max")?;
+            let max = or_return!(self.max.unpack(cx, "max"));
             let max = max.as_ref();
-            let min = self.min.unpack(cx, "min")?;
+            let min = or_return!(self.min.unpack(cx, "min"));
             let min = min.as_ref();
-            let self_ = &self.self_.unpack(cx, "self")?;
-            Some(clamp_tensor_self(grad, self_, min, max)?)
+            let self_ = &or_return!(self.self_.unpack(cx, "self"));
+            Some(or_return!(clamp_tensor_self(grad, self_, min, max)))
         } else {
             None
         };
         let g1 = if cx.need(1) {
-            let max = self.max.unpack(cx, "max")?;
+            let max = or_return!(self.max.unpack(cx, "max"));
             let max = max.as_ref();
-            let min = self.min.unpack(cx, "min")?;
+            let min = or_return!(self.min.unpack(cx, "min"));
             let min = min.as_ref();
-            let self_ = &self.self_.unpack(cx, "self")?;
-            Some(clamp_tensor_min(grad, self_, min, max)?)
+            let self_ = &or_return!(self.self_.unpack(cx, "self"));
+            Some(or_return!(clamp_tensor_min(grad, self_, min, max)))
         } else {
             None
         };
         let g2 = if cx.need(2) {
-            let max = self.max.unpack(cx, "max")?;
+            let max = or_return!(self.max.unpack(cx, "max"));
             let max = max.as_ref();
-            let min = self.min.unpack(cx, "min")?;
+            let min = or_return!(self.min.unpack(cx, "min"));
             let min = min.as_ref();
-            let self_ = &self.self_.unpack(cx, "self")?;
-            Some(clamp_tensor_max(grad, self_, min, max)?)
+            let self_ = &or_return!(self.self_.unpack(cx, "self"));
+            Some(or_return!(clamp_tensor_max(grad, self_, min, max)))
         } else {
             None
         };
@@ -1155,16 +1227,13 @@ fn clamp_tensor_tangent(
     max: Option<&Tensor>,
     old: &Tensor,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        let t1 = min.and_then(rt::tangent);
-        let t2 = max.and_then(rt::tangent);
+    rt::elementwise(&[Some(self_), min, max], &mut |(i, grad): (usize, &Tensor)| -> Result<Tensor> {
         let self_ = old;
-        rt::sum_tangents([
-            rt::elementwise_jvp(t0, |grad| clamp_tensor_self(grad, self_, min, max))?,
-            rt::elementwise_jvp(t1, |grad| clamp_tensor_min(grad, self_, min, max))?,
-            rt::elementwise_jvp(t2, |grad| clamp_tensor_max(grad, self_, min, max))?,
-        ])
+        match i {
+            0 => clamp_tensor_self(grad, self_, min, max),
+            1 => clamp_tensor_min(grad, self_, min, max),
+            _ => clamp_tensor_max(grad, self_, min, max),
+        }
     })
 }
 
@@ -1174,7 +1243,10 @@ pub(super) fn clamp_tensor_autograd(
     max: Option<&Tensor>,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[self_]) || rt::recording_opt(&[min, max]);
-    let mut out = rt::below(|| ops::clamp_tensor(self_, min, max))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::clamp_tensor(self_, min, max)
+    });
     if rec {
         let edges = Edges::of([Some(self_), min, max]);
         let body = ClampTensorBackward {
@@ -1182,7 +1254,7 @@ pub(super) fn clamp_tensor_autograd(
             min: SavedOpt::input(min),
             self_: Saved::input(self_),
         };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active()
@@ -1194,8 +1266,8 @@ pub(super) fn clamp_tensor_autograd(
             v
         })
     {
-        let t = clamp_tensor_tangent(self_, min, max, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = clamp_tensor_tangent(self_, min, max, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -1206,22 +1278,27 @@ pub(super) fn clamp_tensor_inplace_autograd(
     max: Option<&Tensor>,
 ) -> Result<()> {
     let rec = rt::recording(&[self_]) || rt::recording_opt(&[min, max]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
+    if rec {
         let edges = Edges::of([Some(self_), min, max]);
         let s_max = SavedOpt::input(max);
         let s_min = SavedOpt::input(min);
         let s_self_ = Saved::copy_of(self_)?;
-        rt::check_saved()?;
-        Some((edges, s_max, s_min, s_self_))
-    } else {
-        None
-    };
-    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
-    rt::below(|| ops::clamp_tensor_(self_, min, max))?;
-    if let Some((edges, s_max, s_min, s_self_)) = before {
+        or_return!(rt::check_saved());
+        or_return!({
+            let _below = rt::Below::new();
+            ops::clamp_tensor_(self_, min, max)
+        });
         let body = ClampTensorBackward { max: s_max, min: s_min, self_: s_self_ };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::clamp_tensor_(self_, min, max)
+        });
     }
     if rt::dual_active()
         && rt::any_tangent(&{
@@ -1232,8 +1309,8 @@ pub(super) fn clamp_tensor_inplace_autograd(
             v
         })
     {
-        let t = clamp_tensor_tangent(self_, min, max, old.as_ref().unwrap_or(self_))?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = clamp_tensor_tangent(self_, min, max, old.as_ref().unwrap_or(self_));
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
@@ -1244,7 +1321,7 @@ pub(super) fn clamp_tensor_out_autograd(
     max: Option<&Tensor>,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out(
+    or_return!(rt::check_out(
         "clamp",
         &{
             let mut v: Vec<&Tensor> = Vec::new();
@@ -1253,9 +1330,10 @@ pub(super) fn clamp_tensor_out_autograd(
             v.extend(max);
             v
         },
-        &[&*out],
-    )?;
-    rt::below(|| ops::clamp_tensor_out(self_, min, max, out))
+        &[&*out]
+    ));
+    let _below = rt::Below::new();
+    ops::clamp_tensor_out(self_, min, max, out)
 }
 /// Node of `clamp`.
 pub struct ClampBackward {
@@ -1269,8 +1347,8 @@ impl Backward for ClampBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let max = self.max;
         let min = self.min;
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(clamp_self(grad, self_, min, max)?);
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(clamp_self(grad, self_, min, max)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -1285,49 +1363,56 @@ fn clamp_tangent(
     max: Option<Scalar>,
     old: &Tensor,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> {
         let self_ = old;
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| clamp_self(grad, self_, min, max))?])
+        clamp_self(grad, self_, min, max)
     })
 }
 
 pub(super) fn clamp_autograd(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::clamp(self_, min, max))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::clamp(self_, min, max)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = ClampBackward { max, min, self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = clamp_tangent(self_, min, max, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = clamp_tangent(self_, min, max, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn clamp_inplace_autograd(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<()> {
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
+    if rec {
         let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
-        rt::check_saved()?;
-        Some((edges, s_self_))
-    } else {
-        None
-    };
-    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
-    rt::below(|| ops::clamp_(self_, min, max))?;
-    if let Some((edges, s_self_)) = before {
+        or_return!(rt::check_saved());
+        or_return!({
+            let _below = rt::Below::new();
+            ops::clamp_(self_, min, max)
+        });
         let body = ClampBackward { max, min, self_: s_self_ };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::clamp_(self_, min, max)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = clamp_tangent(self_, min, max, old.as_ref().unwrap_or(self_))?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = clamp_tangent(self_, min, max, old.as_ref().unwrap_or(self_));
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
@@ -1338,8 +1423,9 @@ pub(super) fn clamp_out_autograd(
     max: Option<Scalar>,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("clamp", &[self_], &[&*out])?;
-    rt::below(|| ops::clamp_out(self_, min, max, out))
+    or_return!(rt::check_out("clamp", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::clamp_out(self_, min, max, out)
 }
 /// Node of `clamp_min.Tensor`.
 pub struct ClampMinTensorBackward {
@@ -1351,16 +1437,16 @@ impl Backward for ClampMinTensorBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) {
-            let min = &self.min.unpack(cx, "min")?;
-            let self_ = &self.self_.unpack(cx, "self")?;
-            Some(extreme_self(grad, self_, min, true)?)
+            let min = &or_return!(self.min.unpack(cx, "min"));
+            let self_ = &or_return!(self.self_.unpack(cx, "self"));
+            Some(or_return!(extreme_self(grad, self_, min, true)))
         } else {
             None
         };
         let g1 = if cx.need(1) {
-            let min = &self.min.unpack(cx, "min")?;
-            let self_ = &self.self_.unpack(cx, "self")?;
-            Some(extreme_other(grad, self_, min, true)?)
+            let min = &or_return!(self.min.unpack(cx, "min"));
+            let self_ = &or_return!(self.self_.unpack(cx, "self"));
+            Some(or_return!(extreme_other(grad, self_, min, true)))
         } else {
             None
         };
@@ -1374,61 +1460,68 @@ impl Backward for ClampMinTensorBackward {
 #[cold]
 #[inline(never)]
 fn clamp_min_tensor_tangent(self_: &Tensor, min: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        let t1 = rt::tangent(min);
+    rt::elementwise(&[Some(self_), Some(min)], &mut |(i, grad): (usize, &Tensor)| -> Result<Tensor> {
         let self_ = old;
-        rt::sum_tangents([
-            rt::elementwise_jvp(t0, |grad| extreme_self(grad, self_, min, true))?,
-            rt::elementwise_jvp(t1, |grad| extreme_other(grad, self_, min, true))?,
-        ])
+        match i {
+            0 => extreme_self(grad, self_, min, true),
+            _ => extreme_other(grad, self_, min, true),
+        }
     })
 }
 
 pub(super) fn clamp_min_tensor_autograd(self_: &Tensor, min: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, min]);
-    let mut out = rt::below(|| ops::clamp_min_tensor(self_, min))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::clamp_min_tensor(self_, min)
+    });
     if rec {
         let edges = Edges::of([Some(self_), Some(min)]);
         let body = ClampMinTensorBackward { min: Saved::input(min), self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, min]) {
-        let t = clamp_min_tensor_tangent(self_, min, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = clamp_min_tensor_tangent(self_, min, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn clamp_min_tensor_inplace_autograd(self_: &Tensor, min: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, min]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
+    if rec {
         let edges = Edges::of([Some(self_), Some(min)]);
         let s_min = Saved::input(min);
         let s_self_ = Saved::copy_of(self_)?;
-        rt::check_saved()?;
-        Some((edges, s_min, s_self_))
-    } else {
-        None
-    };
-    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
-    rt::below(|| ops::clamp_min_tensor_(self_, min))?;
-    if let Some((edges, s_min, s_self_)) = before {
+        or_return!(rt::check_saved());
+        or_return!({
+            let _below = rt::Below::new();
+            ops::clamp_min_tensor_(self_, min)
+        });
         let body = ClampMinTensorBackward { min: s_min, self_: s_self_ };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::clamp_min_tensor_(self_, min)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_, min]) {
-        let t = clamp_min_tensor_tangent(self_, min, old.as_ref().unwrap_or(self_))?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = clamp_min_tensor_tangent(self_, min, old.as_ref().unwrap_or(self_));
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
 
 pub(super) fn clamp_min_tensor_out_autograd(self_: &Tensor, min: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("clamp_min", &[self_, min], &[&*out])?;
-    rt::below(|| ops::clamp_min_tensor_out(self_, min, out))
+    or_return!(rt::check_out("clamp_min", &[self_, min], &[&*out]));
+    let _below = rt::Below::new();
+    ops::clamp_min_tensor_out(self_, min, out)
 }
 /// Node of `clamp_min`.
 pub struct ClampMinBackward {
@@ -1440,8 +1533,8 @@ impl Backward for ClampMinBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let min = self.min;
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(masked(&ops::gt(self_, &number(min)?)?, grad)?);
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(masked(&ops::gt(self_, &number(min)?)?, grad)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -1451,56 +1544,64 @@ impl Backward for ClampMinBackward {
 #[cold]
 #[inline(never)]
 fn clamp_min_tangent(self_: &Tensor, min: Scalar, old: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> {
         let self_ = old;
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| masked(&ops::gt(self_, &number(min)?)?, grad))?])
+        masked(&ops::gt(self_, &number(min)?)?, grad)
     })
 }
 
 pub(super) fn clamp_min_autograd(self_: &Tensor, min: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::clamp_min(self_, min))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::clamp_min(self_, min)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = ClampMinBackward { min, self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = clamp_min_tangent(self_, min, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = clamp_min_tangent(self_, min, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn clamp_min_inplace_autograd(self_: &Tensor, min: Scalar) -> Result<()> {
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
+    if rec {
         let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
-        rt::check_saved()?;
-        Some((edges, s_self_))
-    } else {
-        None
-    };
-    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
-    rt::below(|| ops::clamp_min_(self_, min))?;
-    if let Some((edges, s_self_)) = before {
+        or_return!(rt::check_saved());
+        or_return!({
+            let _below = rt::Below::new();
+            ops::clamp_min_(self_, min)
+        });
         let body = ClampMinBackward { min, self_: s_self_ };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::clamp_min_(self_, min)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = clamp_min_tangent(self_, min, old.as_ref().unwrap_or(self_))?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = clamp_min_tangent(self_, min, old.as_ref().unwrap_or(self_));
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
 
 pub(super) fn clamp_min_out_autograd(self_: &Tensor, min: Scalar, out: &mut Tensor) -> Result<()> {
-    rt::check_out("clamp_min", &[self_], &[&*out])?;
-    rt::below(|| ops::clamp_min_out(self_, min, out))
+    or_return!(rt::check_out("clamp_min", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::clamp_min_out(self_, min, out)
 }
 /// Node of `clamp_max.Tensor`.
 pub struct ClampMaxTensorBackward {
@@ -1512,16 +1613,16 @@ impl Backward for ClampMaxTensorBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) {
-            let max = &self.max.unpack(cx, "max")?;
-            let self_ = &self.self_.unpack(cx, "self")?;
-            Some(extreme_self(grad, self_, max, false)?)
+            let max = &or_return!(self.max.unpack(cx, "max"));
+            let self_ = &or_return!(self.self_.unpack(cx, "self"));
+            Some(or_return!(extreme_self(grad, self_, max, false)))
         } else {
             None
         };
         let g1 = if cx.need(1) {
-            let max = &self.max.unpack(cx, "max")?;
-            let self_ = &self.self_.unpack(cx, "self")?;
-            Some(extreme_other(grad, self_, max, false)?)
+            let max = &or_return!(self.max.unpack(cx, "max"));
+            let self_ = &or_return!(self.self_.unpack(cx, "self"));
+            Some(or_return!(extreme_other(grad, self_, max, false)))
         } else {
             None
         };
@@ -1535,61 +1636,68 @@ impl Backward for ClampMaxTensorBackward {
 #[cold]
 #[inline(never)]
 fn clamp_max_tensor_tangent(self_: &Tensor, max: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        let t1 = rt::tangent(max);
+    rt::elementwise(&[Some(self_), Some(max)], &mut |(i, grad): (usize, &Tensor)| -> Result<Tensor> {
         let self_ = old;
-        rt::sum_tangents([
-            rt::elementwise_jvp(t0, |grad| extreme_self(grad, self_, max, false))?,
-            rt::elementwise_jvp(t1, |grad| extreme_other(grad, self_, max, false))?,
-        ])
+        match i {
+            0 => extreme_self(grad, self_, max, false),
+            _ => extreme_other(grad, self_, max, false),
+        }
     })
 }
 
 pub(super) fn clamp_max_tensor_autograd(self_: &Tensor, max: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, max]);
-    let mut out = rt::below(|| ops::clamp_max_tensor(self_, max))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::clamp_max_tensor(self_, max)
+    });
     if rec {
         let edges = Edges::of([Some(self_), Some(max)]);
         let body = ClampMaxTensorBackward { max: Saved::input(max), self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, max]) {
-        let t = clamp_max_tensor_tangent(self_, max, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = clamp_max_tensor_tangent(self_, max, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn clamp_max_tensor_inplace_autograd(self_: &Tensor, max: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, max]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
+    if rec {
         let edges = Edges::of([Some(self_), Some(max)]);
         let s_max = Saved::input(max);
         let s_self_ = Saved::copy_of(self_)?;
-        rt::check_saved()?;
-        Some((edges, s_max, s_self_))
-    } else {
-        None
-    };
-    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
-    rt::below(|| ops::clamp_max_tensor_(self_, max))?;
-    if let Some((edges, s_max, s_self_)) = before {
+        or_return!(rt::check_saved());
+        or_return!({
+            let _below = rt::Below::new();
+            ops::clamp_max_tensor_(self_, max)
+        });
         let body = ClampMaxTensorBackward { max: s_max, self_: s_self_ };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::clamp_max_tensor_(self_, max)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_, max]) {
-        let t = clamp_max_tensor_tangent(self_, max, old.as_ref().unwrap_or(self_))?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = clamp_max_tensor_tangent(self_, max, old.as_ref().unwrap_or(self_));
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
 
 pub(super) fn clamp_max_tensor_out_autograd(self_: &Tensor, max: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("clamp_max", &[self_, max], &[&*out])?;
-    rt::below(|| ops::clamp_max_tensor_out(self_, max, out))
+    or_return!(rt::check_out("clamp_max", &[self_, max], &[&*out]));
+    let _below = rt::Below::new();
+    ops::clamp_max_tensor_out(self_, max, out)
 }
 /// Node of `clamp_max`.
 pub struct ClampMaxBackward {
@@ -1601,8 +1709,8 @@ impl Backward for ClampMaxBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let max = self.max;
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(masked(&ops::lt(self_, &number(max)?)?, grad)?);
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(masked(&ops::lt(self_, &number(max)?)?, grad)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -1612,56 +1720,64 @@ impl Backward for ClampMaxBackward {
 #[cold]
 #[inline(never)]
 fn clamp_max_tangent(self_: &Tensor, max: Scalar, old: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> {
         let self_ = old;
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| masked(&ops::lt(self_, &number(max)?)?, grad))?])
+        masked(&ops::lt(self_, &number(max)?)?, grad)
     })
 }
 
 pub(super) fn clamp_max_autograd(self_: &Tensor, max: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::clamp_max(self_, max))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::clamp_max(self_, max)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = ClampMaxBackward { max, self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = clamp_max_tangent(self_, max, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = clamp_max_tangent(self_, max, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn clamp_max_inplace_autograd(self_: &Tensor, max: Scalar) -> Result<()> {
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
+    if rec {
         let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
-        rt::check_saved()?;
-        Some((edges, s_self_))
-    } else {
-        None
-    };
-    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
-    rt::below(|| ops::clamp_max_(self_, max))?;
-    if let Some((edges, s_self_)) = before {
+        or_return!(rt::check_saved());
+        or_return!({
+            let _below = rt::Below::new();
+            ops::clamp_max_(self_, max)
+        });
         let body = ClampMaxBackward { max, self_: s_self_ };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::clamp_max_(self_, max)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = clamp_max_tangent(self_, max, old.as_ref().unwrap_or(self_))?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = clamp_max_tangent(self_, max, old.as_ref().unwrap_or(self_));
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
 
 pub(super) fn clamp_max_out_autograd(self_: &Tensor, max: Scalar, out: &mut Tensor) -> Result<()> {
-    rt::check_out("clamp_max", &[self_], &[&*out])?;
-    rt::below(|| ops::clamp_max_out(self_, max, out))
+    or_return!(rt::check_out("clamp_max", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::clamp_max_out(self_, max, out)
 }
 /// Node of `lerp.Tensor`.
 pub struct LerpTensorBackward {
@@ -1674,21 +1790,21 @@ impl Backward for LerpTensorBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) {
-            let weight = &self.weight.unpack(cx, "weight")?;
-            Some(chain(grad, scalar_sub(1, weight))?)
+            let weight = &or_return!(self.weight.unpack(cx, "weight"));
+            Some(or_return!(chain(grad, scalar_sub(1, weight))))
         } else {
             None
         };
         let g1 = if cx.need(1) {
-            let weight = &self.weight.unpack(cx, "weight")?;
-            Some(chain(grad, Ok(weight.clone()))?)
+            let weight = &or_return!(self.weight.unpack(cx, "weight"));
+            Some(or_return!(chain(grad, Ok(weight.clone()))))
         } else {
             None
         };
         let g2 = if cx.need(2) {
-            let end = &self.end.unpack_last(cx, "end")?;
-            let self_ = &self.self_.unpack_last(cx, "self")?;
-            Some(chain(grad, sub(end, self_))?)
+            let end = &or_return!(self.end.unpack_last(cx, "end"));
+            let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+            Some(or_return!(chain(grad, sub(end, self_))))
         } else {
             None
         };
@@ -1708,22 +1824,25 @@ fn lerp_tensor_tangent(
     weight: &Tensor,
     old: &Tensor,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        let t1 = rt::tangent(end);
-        let t2 = rt::tangent(weight);
-        let self_ = old;
-        rt::sum_tangents([
-            rt::elementwise_jvp(t0, |grad| chain(grad, scalar_sub(1, weight)))?,
-            rt::elementwise_jvp(t1, |grad| chain(grad, Ok(weight.clone())))?,
-            rt::elementwise_jvp(t2, |grad| chain(grad, sub(end, self_)))?,
-        ])
-    })
+    rt::elementwise(
+        &[Some(self_), Some(end), Some(weight)],
+        &mut |(i, grad): (usize, &Tensor)| -> Result<Tensor> {
+            let self_ = old;
+            match i {
+                0 => chain(grad, scalar_sub(1, weight)),
+                1 => chain(grad, Ok(weight.clone())),
+                _ => chain(grad, sub(end, self_)),
+            }
+        },
+    )
 }
 
 pub(super) fn lerp_tensor_autograd(self_: &Tensor, end: &Tensor, weight: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, end, weight]);
-    let mut out = rt::below(|| ops::lerp_tensor(self_, end, weight))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::lerp_tensor(self_, end, weight)
+    });
     if rec {
         let edges = Edges::of([Some(self_), Some(end), Some(weight)]);
         let body = LerpTensorBackward {
@@ -1731,38 +1850,43 @@ pub(super) fn lerp_tensor_autograd(self_: &Tensor, end: &Tensor, weight: &Tensor
             self_: Saved::input_if(edges.wants(2), self_),
             weight: Saved::input_if(edges.wants(0) || edges.wants(1), weight),
         };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, end, weight]) {
-        let t = lerp_tensor_tangent(self_, end, weight, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = lerp_tensor_tangent(self_, end, weight, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn lerp_tensor_inplace_autograd(self_: &Tensor, end: &Tensor, weight: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, end, weight]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
+    if rec {
         let edges = Edges::of([Some(self_), Some(end), Some(weight)]);
         let s_end = Saved::input_if(edges.wants(2), end);
         let s_self_ = Saved::copy_of_if(edges.wants(2), self_)?;
         let s_weight = Saved::input_if(edges.wants(0) || edges.wants(1), weight);
-        rt::check_saved()?;
-        Some((edges, s_end, s_self_, s_weight))
-    } else {
-        None
-    };
-    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
-    rt::below(|| ops::lerp_tensor_(self_, end, weight))?;
-    if let Some((edges, s_end, s_self_, s_weight)) = before {
+        or_return!(rt::check_saved());
+        or_return!({
+            let _below = rt::Below::new();
+            ops::lerp_tensor_(self_, end, weight)
+        });
         let body = LerpTensorBackward { end: s_end, self_: s_self_, weight: s_weight };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::lerp_tensor_(self_, end, weight)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_, end, weight]) {
-        let t = lerp_tensor_tangent(self_, end, weight, old.as_ref().unwrap_or(self_))?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = lerp_tensor_tangent(self_, end, weight, old.as_ref().unwrap_or(self_));
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
@@ -1773,8 +1897,9 @@ pub(super) fn lerp_tensor_out_autograd(
     weight: &Tensor,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("lerp", &[self_, end, weight], &[&*out])?;
-    rt::below(|| ops::lerp_tensor_out(self_, end, weight, out))
+    or_return!(rt::check_out("lerp", &[self_, end, weight], &[&*out]));
+    let _below = rt::Below::new();
+    ops::lerp_tensor_out(self_, end, weight, out)
 }
 /// Node of `lerp.Scalar`.
 pub struct LerpBackward {
@@ -1785,56 +1910,62 @@ impl Backward for LerpBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let weight = self.weight;
-        let g0 = if cx.need(0) { Some(lerp_self(grad, weight)?) } else { None };
-        let g1 = if cx.need(1) { Some(mul_scalar(grad, weight.conj())?) } else { None };
+        let g0 = if cx.need(0) { Some(or_return!(lerp_self(grad, weight))) } else { None };
+        let g1 = if cx.need(1) { Some(or_return!(mul_scalar(grad, weight.conj()))) } else { None };
         Ok(Grads::from_buf([g0, g1]))
     }
 }
 #[cold]
 #[inline(never)]
 fn lerp_tangent(self_: &Tensor, end: &Tensor, weight: Scalar) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        let t1 = rt::tangent(end);
-        rt::sum_tangents([
-            rt::elementwise_jvp(t0, |grad| lerp_self(grad, weight))?,
-            rt::elementwise_jvp(t1, |grad| mul_scalar(grad, weight.conj()))?,
-        ])
+    rt::elementwise(&[Some(self_), Some(end)], &mut |(i, grad): (usize, &Tensor)| -> Result<Tensor> {
+        match i {
+            0 => lerp_self(grad, weight),
+            _ => mul_scalar(grad, weight.conj()),
+        }
     })
 }
 
 pub(super) fn lerp_autograd(self_: &Tensor, end: &Tensor, weight: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_, end]);
-    let mut out = rt::below(|| ops::lerp(self_, end, weight))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::lerp(self_, end, weight)
+    });
     if rec {
         let edges = Edges::of([Some(self_), Some(end)]);
         let body = LerpBackward { weight };
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, end]) {
-        let t = lerp_tangent(self_, end, weight)?;
-        rt::set_tangent(&out, t)?;
+        let t = lerp_tangent(self_, end, weight);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn lerp_inplace_autograd(self_: &Tensor, end: &Tensor, weight: Scalar) -> Result<()> {
     let rec = rt::recording(&[self_, end]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    if rec {
         let edges = Edges::of([Some(self_), Some(end)]);
-        Some(edges)
-    } else {
-        None
-    };
-    rt::below(|| ops::lerp_(self_, end, weight))?;
-    if let Some(edges) = before {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::lerp_(self_, end, weight)
+        });
         let body = LerpBackward { weight };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::lerp_(self_, end, weight)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_, end]) {
-        let t = lerp_tangent(self_, end, weight)?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = lerp_tangent(self_, end, weight);
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
@@ -1845,8 +1976,9 @@ pub(super) fn lerp_out_autograd(
     weight: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("lerp", &[self_, end], &[&*out])?;
-    rt::below(|| ops::lerp_out(self_, end, weight, out))
+    or_return!(rt::check_out("lerp", &[self_, end], &[&*out]));
+    let _below = rt::Below::new();
+    ops::lerp_out(self_, end, weight, out)
 }
 /// Node of `addcmul`.
 pub struct AddcmulBackward {
@@ -1861,14 +1993,14 @@ impl Backward for AddcmulBackward {
         let value = self.value;
         let g0 = if cx.need(0) { Some(grad.clone()) } else { None };
         let g1 = if cx.need(1) {
-            let tensor2 = &self.tensor2.unpack_last(cx, "tensor2")?;
-            Some(chain(grad, mul_scalar(tensor2, value))?)
+            let tensor2 = &or_return!(self.tensor2.unpack_last(cx, "tensor2"));
+            Some(or_return!(chain(grad, mul_scalar(tensor2, value))))
         } else {
             None
         };
         let g2 = if cx.need(2) {
-            let tensor1 = &self.tensor1.unpack_last(cx, "tensor1")?;
-            Some(chain(grad, mul_scalar(tensor1, value))?)
+            let tensor1 = &or_return!(self.tensor1.unpack_last(cx, "tensor1"));
+            Some(or_return!(chain(grad, mul_scalar(tensor1, value))))
         } else {
             None
         };
@@ -1887,16 +2019,16 @@ fn addcmul_tangent(
     tensor2: &Tensor,
     value: Scalar,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        let t1 = rt::tangent(tensor1);
-        let t2 = rt::tangent(tensor2);
-        rt::sum_tangents([
-            rt::elementwise_jvp(t0, |grad| Ok(grad.clone()))?,
-            rt::elementwise_jvp(t1, |grad| chain(grad, mul_scalar(tensor2, value)))?,
-            rt::elementwise_jvp(t2, |grad| chain(grad, mul_scalar(tensor1, value)))?,
-        ])
-    })
+    rt::elementwise(
+        &[Some(self_), Some(tensor1), Some(tensor2)],
+        &mut |(i, grad): (usize, &Tensor)| -> Result<Tensor> {
+            match i {
+                0 => Ok(grad.clone()),
+                1 => chain(grad, mul_scalar(tensor2, value)),
+                _ => chain(grad, mul_scalar(tensor1, value)),
+            }
+        },
+    )
 }
 
 pub(super) fn addcmul_autograd(
@@ -1906,7 +2038,10 @@ pub(super) fn addcmul_autograd(
     value: Scalar,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[self_, tensor1, tensor2]);
-    let mut out = rt::below(|| ops::addcmul(self_, tensor1, tensor2, value))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::addcmul(self_, tensor1, tensor2, value)
+    });
     if rec {
         let edges = Edges::of([Some(self_), Some(tensor1), Some(tensor2)]);
         let body = AddcmulBackward {
@@ -1914,12 +2049,12 @@ pub(super) fn addcmul_autograd(
             tensor2: Saved::input_if(edges.wants(1), tensor2),
             value,
         };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, tensor1, tensor2]) {
-        let t = addcmul_tangent(self_, tensor1, tensor2, value)?;
-        rt::set_tangent(&out, t)?;
+        let t = addcmul_tangent(self_, tensor1, tensor2, value);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -1931,24 +2066,29 @@ pub(super) fn addcmul_inplace_autograd(
     value: Scalar,
 ) -> Result<()> {
     let rec = rt::recording(&[self_, tensor1, tensor2]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    if rec {
         let edges = Edges::of([Some(self_), Some(tensor1), Some(tensor2)]);
         let s_tensor1 = Saved::input_if(edges.wants(2), tensor1);
         let s_tensor2 = Saved::input_if(edges.wants(1), tensor2);
-        rt::check_saved()?;
-        Some((edges, s_tensor1, s_tensor2))
-    } else {
-        None
-    };
-    rt::below(|| ops::addcmul_(self_, tensor1, tensor2, value))?;
-    if let Some((edges, s_tensor1, s_tensor2)) = before {
+        or_return!(rt::check_saved());
+        or_return!({
+            let _below = rt::Below::new();
+            ops::addcmul_(self_, tensor1, tensor2, value)
+        });
         let body = AddcmulBackward { tensor1: s_tensor1, tensor2: s_tensor2, value };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::addcmul_(self_, tensor1, tensor2, value)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_, tensor1, tensor2]) {
-        let t = addcmul_tangent(self_, tensor1, tensor2, value)?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = addcmul_tangent(self_, tensor1, tensor2, value);
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
@@ -1960,8 +2100,9 @@ pub(super) fn addcmul_out_autograd(
     value: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("addcmul", &[self_, tensor1, tensor2], &[&*out])?;
-    rt::below(|| ops::addcmul_out(self_, tensor1, tensor2, value, out))
+    or_return!(rt::check_out("addcmul", &[self_, tensor1, tensor2], &[&*out]));
+    let _below = rt::Below::new();
+    ops::addcmul_out(self_, tensor1, tensor2, value, out)
 }
 /// Node of `addcdiv`.
 pub struct AddcdivBackward {
@@ -1976,15 +2117,15 @@ impl Backward for AddcdivBackward {
         let value = self.value;
         let g0 = if cx.need(0) { Some(grad.clone()) } else { None };
         let g1 = if cx.need(1) {
-            let tensor2 = &self.tensor2.unpack(cx, "tensor2")?;
-            Some(chain(grad, scalar_div(value, tensor2))?)
+            let tensor2 = &or_return!(self.tensor2.unpack(cx, "tensor2"));
+            Some(or_return!(chain(grad, scalar_div(value, tensor2))))
         } else {
             None
         };
         let g2 = if cx.need(2) {
-            let tensor1 = &self.tensor1.unpack_last(cx, "tensor1")?;
-            let tensor2 = &self.tensor2.unpack(cx, "tensor2")?;
-            Some(neg(&chain(grad, div(&mul_scalar(tensor1, value)?, &mul(tensor2, tensor2)?))?)?)
+            let tensor1 = &or_return!(self.tensor1.unpack_last(cx, "tensor1"));
+            let tensor2 = &or_return!(self.tensor2.unpack(cx, "tensor2"));
+            Some(or_return!(neg(&chain(grad, div(&mul_scalar(tensor1, value)?, &mul(tensor2, tensor2)?))?)))
         } else {
             None
         };
@@ -2003,18 +2144,16 @@ fn addcdiv_tangent(
     tensor2: &Tensor,
     value: Scalar,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        let t1 = rt::tangent(tensor1);
-        let t2 = rt::tangent(tensor2);
-        rt::sum_tangents([
-            rt::elementwise_jvp(t0, |grad| Ok(grad.clone()))?,
-            rt::elementwise_jvp(t1, |grad| chain(grad, scalar_div(value, tensor2)))?,
-            rt::elementwise_jvp(t2, |grad| {
-                neg(&chain(grad, div(&mul_scalar(tensor1, value)?, &mul(tensor2, tensor2)?))?)
-            })?,
-        ])
-    })
+    rt::elementwise(
+        &[Some(self_), Some(tensor1), Some(tensor2)],
+        &mut |(i, grad): (usize, &Tensor)| -> Result<Tensor> {
+            match i {
+                0 => Ok(grad.clone()),
+                1 => chain(grad, scalar_div(value, tensor2)),
+                _ => neg(&chain(grad, div(&mul_scalar(tensor1, value)?, &mul(tensor2, tensor2)?))?),
+            }
+        },
+    )
 }
 
 pub(super) fn addcdiv_autograd(
@@ -2024,7 +2163,10 @@ pub(super) fn addcdiv_autograd(
     value: Scalar,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[self_, tensor1, tensor2]);
-    let mut out = rt::below(|| ops::addcdiv(self_, tensor1, tensor2, value))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::addcdiv(self_, tensor1, tensor2, value)
+    });
     if rec {
         let edges = Edges::of([Some(self_), Some(tensor1), Some(tensor2)]);
         let body = AddcdivBackward {
@@ -2032,12 +2174,12 @@ pub(super) fn addcdiv_autograd(
             tensor2: Saved::input_if(edges.wants(1) || edges.wants(2), tensor2),
             value,
         };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, tensor1, tensor2]) {
-        let t = addcdiv_tangent(self_, tensor1, tensor2, value)?;
-        rt::set_tangent(&out, t)?;
+        let t = addcdiv_tangent(self_, tensor1, tensor2, value);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -2049,24 +2191,29 @@ pub(super) fn addcdiv_inplace_autograd(
     value: Scalar,
 ) -> Result<()> {
     let rec = rt::recording(&[self_, tensor1, tensor2]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    if rec {
         let edges = Edges::of([Some(self_), Some(tensor1), Some(tensor2)]);
         let s_tensor1 = Saved::input_if(edges.wants(2), tensor1);
         let s_tensor2 = Saved::input_if(edges.wants(1) || edges.wants(2), tensor2);
-        rt::check_saved()?;
-        Some((edges, s_tensor1, s_tensor2))
-    } else {
-        None
-    };
-    rt::below(|| ops::addcdiv_(self_, tensor1, tensor2, value))?;
-    if let Some((edges, s_tensor1, s_tensor2)) = before {
+        or_return!(rt::check_saved());
+        or_return!({
+            let _below = rt::Below::new();
+            ops::addcdiv_(self_, tensor1, tensor2, value)
+        });
         let body = AddcdivBackward { tensor1: s_tensor1, tensor2: s_tensor2, value };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::addcdiv_(self_, tensor1, tensor2, value)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_, tensor1, tensor2]) {
-        let t = addcdiv_tangent(self_, tensor1, tensor2, value)?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = addcdiv_tangent(self_, tensor1, tensor2, value);
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
@@ -2078,8 +2225,9 @@ pub(super) fn addcdiv_out_autograd(
     value: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("addcdiv", &[self_, tensor1, tensor2], &[&*out])?;
-    rt::below(|| ops::addcdiv_out(self_, tensor1, tensor2, value, out))
+    or_return!(rt::check_out("addcdiv", &[self_, tensor1, tensor2], &[&*out]));
+    let _below = rt::Below::new();
+    ops::addcdiv_out(self_, tensor1, tensor2, value, out)
 }
 /// Node of `where.self`.
 pub struct WhereBackward {
@@ -2090,14 +2238,14 @@ impl Backward for WhereBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) {
-            let condition = &self.condition.unpack(cx, "condition")?;
-            Some(where_grad(grad, condition, true)?)
+            let condition = &or_return!(self.condition.unpack(cx, "condition"));
+            Some(or_return!(where_grad(grad, condition, true)))
         } else {
             None
         };
         let g1 = if cx.need(1) {
-            let condition = &self.condition.unpack(cx, "condition")?;
-            Some(where_grad(grad, condition, false)?)
+            let condition = &or_return!(self.condition.unpack(cx, "condition"));
+            Some(or_return!(where_grad(grad, condition, false)))
         } else {
             None
         };
@@ -2110,29 +2258,30 @@ impl Backward for WhereBackward {
 #[cold]
 #[inline(never)]
 fn where_tangent(condition: &Tensor, self_: &Tensor, other: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        let t1 = rt::tangent(other);
-        rt::sum_tangents([
-            rt::elementwise_jvp(t0, |grad| where_grad(grad, condition, true))?,
-            rt::elementwise_jvp(t1, |grad| where_grad(grad, condition, false))?,
-        ])
+    rt::elementwise(&[Some(self_), Some(other)], &mut |(i, grad): (usize, &Tensor)| -> Result<Tensor> {
+        match i {
+            0 => where_grad(grad, condition, true),
+            _ => where_grad(grad, condition, false),
+        }
     })
 }
 
 pub(super) fn where_autograd(condition: &Tensor, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     rt::not_differentiable("where", "condition", condition)?;
     let rec = rt::recording(&[self_, other]);
-    let mut out = rt::below(|| ops::where_(condition, self_, other))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::where_(condition, self_, other)
+    });
     if rec {
         let edges = Edges::of([Some(self_), Some(other)]);
         let body = WhereBackward { condition: Saved::input(condition) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = where_tangent(condition, self_, other)?;
-        rt::set_tangent(&out, t)?;
+        let t = where_tangent(condition, self_, other);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -2143,8 +2292,9 @@ pub(super) fn where_out_autograd(
     other: &Tensor,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("where", &[condition, self_, other], &[&*out])?;
-    rt::below(|| ops::where_out(condition, self_, other, out))
+    or_return!(rt::check_out("where", &[condition, self_, other], &[&*out]));
+    let _below = rt::Below::new();
+    ops::where_out(condition, self_, other, out)
 }
 /// Node of `atan2`.
 pub struct Atan2Backward {
@@ -2156,16 +2306,16 @@ impl Backward for Atan2Backward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) {
-            let other = &self.other.unpack(cx, "other")?;
-            let self_ = &self.self_.unpack(cx, "self")?;
-            Some(atan2_backward(grad, self_, other, true)?)
+            let other = &or_return!(self.other.unpack(cx, "other"));
+            let self_ = &or_return!(self.self_.unpack(cx, "self"));
+            Some(or_return!(atan2_backward(grad, self_, other, true)))
         } else {
             None
         };
         let g1 = if cx.need(1) {
-            let other = &self.other.unpack(cx, "other")?;
-            let self_ = &self.self_.unpack(cx, "self")?;
-            Some(atan2_backward(grad, self_, other, false)?)
+            let other = &or_return!(self.other.unpack(cx, "other"));
+            let self_ = &or_return!(self.self_.unpack(cx, "self"));
+            Some(or_return!(atan2_backward(grad, self_, other, false)))
         } else {
             None
         };
@@ -2179,61 +2329,68 @@ impl Backward for Atan2Backward {
 #[cold]
 #[inline(never)]
 fn atan2_tangent(self_: &Tensor, other: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        let t1 = rt::tangent(other);
+    rt::elementwise(&[Some(self_), Some(other)], &mut |(i, grad): (usize, &Tensor)| -> Result<Tensor> {
         let self_ = old;
-        rt::sum_tangents([
-            rt::elementwise_jvp(t0, |grad| atan2_backward(grad, self_, other, true))?,
-            rt::elementwise_jvp(t1, |grad| atan2_backward(grad, self_, other, false))?,
-        ])
+        match i {
+            0 => atan2_backward(grad, self_, other, true),
+            _ => atan2_backward(grad, self_, other, false),
+        }
     })
 }
 
 pub(super) fn atan2_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let mut out = rt::below(|| ops::atan2(self_, other))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::atan2(self_, other)
+    });
     if rec {
         let edges = Edges::of([Some(self_), Some(other)]);
         let body = Atan2Backward { other: Saved::input(other), self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = atan2_tangent(self_, other, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = atan2_tangent(self_, other, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn atan2_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, other]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
+    if rec {
         let edges = Edges::of([Some(self_), Some(other)]);
         let s_other = Saved::input(other);
         let s_self_ = Saved::copy_of(self_)?;
-        rt::check_saved()?;
-        Some((edges, s_other, s_self_))
-    } else {
-        None
-    };
-    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
-    rt::below(|| ops::atan2_(self_, other))?;
-    if let Some((edges, s_other, s_self_)) = before {
+        or_return!(rt::check_saved());
+        or_return!({
+            let _below = rt::Below::new();
+            ops::atan2_(self_, other)
+        });
         let body = Atan2Backward { other: s_other, self_: s_self_ };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::atan2_(self_, other)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = atan2_tangent(self_, other, old.as_ref().unwrap_or(self_))?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = atan2_tangent(self_, other, old.as_ref().unwrap_or(self_));
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
 
 pub(super) fn atan2_out_autograd(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("atan2", &[self_, other], &[&*out])?;
-    rt::below(|| ops::atan2_out(self_, other, out))
+    or_return!(rt::check_out("atan2", &[self_, other], &[&*out]));
+    let _below = rt::Below::new();
+    ops::atan2_out(self_, other, out)
 }
 /// Node of `hypot`.
 pub struct HypotBackward {
@@ -2246,16 +2403,16 @@ impl Backward for HypotBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) {
-            let result = &self.result.unpack(cx, "result")?;
-            let self_ = &self.self_.unpack_last(cx, "self")?;
-            Some(mul(grad, &div(self_, result)?)?)
+            let result = &or_return!(self.result.unpack(cx, "result"));
+            let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+            Some(or_return!(mul(grad, &div(self_, result)?)))
         } else {
             None
         };
         let g1 = if cx.need(1) {
-            let other = &self.other.unpack_last(cx, "other")?;
-            let result = &self.result.unpack(cx, "result")?;
-            Some(mul(grad, &div(other, result)?)?)
+            let other = &or_return!(self.other.unpack_last(cx, "other"));
+            let result = &or_return!(self.result.unpack(cx, "result"));
+            Some(or_return!(mul(grad, &div(other, result)?)))
         } else {
             None
         };
@@ -2270,20 +2427,21 @@ impl Backward for HypotBackward {
 #[cold]
 #[inline(never)]
 fn hypot_tangent(self_: &Tensor, other: &Tensor, result: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        let t1 = rt::tangent(other);
+    rt::elementwise(&[Some(self_), Some(other)], &mut |(i, grad): (usize, &Tensor)| -> Result<Tensor> {
         let self_ = old;
-        rt::sum_tangents([
-            rt::elementwise_jvp(t0, |grad| mul(grad, &div(self_, result)?))?,
-            rt::elementwise_jvp(t1, |grad| mul(grad, &div(other, result)?))?,
-        ])
+        match i {
+            0 => mul(grad, &div(self_, result)?),
+            _ => mul(grad, &div(other, result)?),
+        }
     })
 }
 
 pub(super) fn hypot_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let mut out = rt::below(|| ops::hypot(self_, other))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::hypot(self_, other)
+    });
     if rec {
         let edges = Edges::of([Some(self_), Some(other)]);
         let body = HypotBackward {
@@ -2291,44 +2449,50 @@ pub(super) fn hypot_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
             result: Saved::output(&out, 0),
             self_: Saved::input_if(edges.wants(0), self_),
         };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = hypot_tangent(self_, other, &out, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = hypot_tangent(self_, other, &out, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn hypot_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, other]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
+    if rec {
         let edges = Edges::of([Some(self_), Some(other)]);
         let s_other = Saved::input_if(edges.wants(1), other);
         let s_self_ = Saved::copy_of_if(edges.wants(0), self_)?;
-        rt::check_saved()?;
-        Some((edges, s_other, s_self_))
-    } else {
-        None
-    };
-    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
-    rt::below(|| ops::hypot_(self_, other))?;
-    if let Some((edges, s_other, s_self_)) = before {
+        or_return!(rt::check_saved());
+        or_return!({
+            let _below = rt::Below::new();
+            ops::hypot_(self_, other)
+        });
         let body = HypotBackward { other: s_other, result: Saved::output(self_, 0), self_: s_self_ };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::hypot_(self_, other)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = hypot_tangent(self_, other, self_, old.as_ref().unwrap_or(self_))?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = hypot_tangent(self_, other, self_, old.as_ref().unwrap_or(self_));
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
 
 pub(super) fn hypot_out_autograd(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("hypot", &[self_, other], &[&*out])?;
-    rt::below(|| ops::hypot_out(self_, other, out))
+    or_return!(rt::check_out("hypot", &[self_, other], &[&*out]));
+    let _below = rt::Below::new();
+    ops::hypot_out(self_, other, out)
 }
 /// Node of `copysign.Tensor`.
 pub struct CopysignBackward {
@@ -2340,13 +2504,13 @@ impl Backward for CopysignBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) {
-            let result = &self.result.unpack_last(cx, "result")?;
-            let self_ = &self.self_.unpack_last(cx, "self")?;
-            Some(copysign_self(grad, self_, result)?)
+            let result = &or_return!(self.result.unpack_last(cx, "result"));
+            let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+            Some(or_return!(copysign_self(grad, self_, result)))
         } else {
             None
         };
-        let g1 = if cx.need(1) { Some(zeros_like(grad)?) } else { None };
+        let g1 = if cx.need(1) { Some(or_return!(zeros_like(grad))) } else { None };
         Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
@@ -2357,63 +2521,70 @@ impl Backward for CopysignBackward {
 #[cold]
 #[inline(never)]
 fn copysign_tangent(self_: &Tensor, other: &Tensor, result: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        let t1 = rt::tangent(other);
+    rt::elementwise(&[Some(self_), Some(other)], &mut |(i, grad): (usize, &Tensor)| -> Result<Tensor> {
         let self_ = old;
-        rt::sum_tangents([
-            rt::elementwise_jvp(t0, |grad| copysign_self(grad, self_, result))?,
-            rt::elementwise_jvp(t1, |grad| zeros_like(grad))?,
-        ])
+        match i {
+            0 => copysign_self(grad, self_, result),
+            _ => zeros_like(grad),
+        }
     })
 }
 
 pub(super) fn copysign_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let mut out = rt::below(|| ops::copysign(self_, other))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::copysign(self_, other)
+    });
     if rec {
         let edges = Edges::of([Some(self_), Some(other)]);
         let body = CopysignBackward {
             result: Saved::output(&out, 0),
             self_: Saved::input_if(edges.wants(0), self_),
         };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = copysign_tangent(self_, other, &out, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = copysign_tangent(self_, other, &out, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn copysign_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, other]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
+    if rec {
         let edges = Edges::of([Some(self_), Some(other)]);
         let s_self_ = Saved::copy_of_if(edges.wants(0), self_)?;
-        rt::check_saved()?;
-        Some((edges, s_self_))
-    } else {
-        None
-    };
-    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
-    rt::below(|| ops::copysign_(self_, other))?;
-    if let Some((edges, s_self_)) = before {
+        or_return!(rt::check_saved());
+        or_return!({
+            let _below = rt::Below::new();
+            ops::copysign_(self_, other)
+        });
         let body = CopysignBackward { result: Saved::output(self_, 0), self_: s_self_ };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::copysign_(self_, other)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = copysign_tangent(self_, other, self_, old.as_ref().unwrap_or(self_))?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = copysign_tangent(self_, other, self_, old.as_ref().unwrap_or(self_));
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
 
 pub(super) fn copysign_out_autograd(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("copysign", &[self_, other], &[&*out])?;
-    rt::below(|| ops::copysign_out(self_, other, out))
+    or_return!(rt::check_out("copysign", &[self_, other], &[&*out]));
+    let _below = rt::Below::new();
+    ops::copysign_out(self_, other, out)
 }
 /// Node of `nextafter`.
 pub struct NextafterBackward {
@@ -2425,13 +2596,13 @@ impl Backward for NextafterBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) {
-            let other = &self.other.unpack_last(cx, "other")?;
-            let self_ = &self.self_.unpack_last(cx, "self")?;
-            Some(nextafter_self(grad, self_, other)?)
+            let other = &or_return!(self.other.unpack_last(cx, "other"));
+            let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+            Some(or_return!(nextafter_self(grad, self_, other)))
         } else {
             None
         };
-        let g1 = if cx.need(1) { Some(zeros_like(grad)?) } else { None };
+        let g1 = if cx.need(1) { Some(or_return!(zeros_like(grad))) } else { None };
         Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
@@ -2442,64 +2613,71 @@ impl Backward for NextafterBackward {
 #[cold]
 #[inline(never)]
 fn nextafter_tangent(self_: &Tensor, other: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        let t1 = rt::tangent(other);
+    rt::elementwise(&[Some(self_), Some(other)], &mut |(i, grad): (usize, &Tensor)| -> Result<Tensor> {
         let self_ = old;
-        rt::sum_tangents([
-            rt::elementwise_jvp(t0, |grad| nextafter_self(grad, self_, other))?,
-            rt::elementwise_jvp(t1, |grad| zeros_like(grad))?,
-        ])
+        match i {
+            0 => nextafter_self(grad, self_, other),
+            _ => zeros_like(grad),
+        }
     })
 }
 
 pub(super) fn nextafter_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let mut out = rt::below(|| ops::nextafter(self_, other))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::nextafter(self_, other)
+    });
     if rec {
         let edges = Edges::of([Some(self_), Some(other)]);
         let body = NextafterBackward {
             other: Saved::input_if(edges.wants(0), other),
             self_: Saved::input_if(edges.wants(0), self_),
         };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = nextafter_tangent(self_, other, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = nextafter_tangent(self_, other, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn nextafter_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, other]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
+    if rec {
         let edges = Edges::of([Some(self_), Some(other)]);
         let s_other = Saved::input_if(edges.wants(0), other);
         let s_self_ = Saved::copy_of_if(edges.wants(0), self_)?;
-        rt::check_saved()?;
-        Some((edges, s_other, s_self_))
-    } else {
-        None
-    };
-    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
-    rt::below(|| ops::nextafter_(self_, other))?;
-    if let Some((edges, s_other, s_self_)) = before {
+        or_return!(rt::check_saved());
+        or_return!({
+            let _below = rt::Below::new();
+            ops::nextafter_(self_, other)
+        });
         let body = NextafterBackward { other: s_other, self_: s_self_ };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::nextafter_(self_, other)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = nextafter_tangent(self_, other, old.as_ref().unwrap_or(self_))?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = nextafter_tangent(self_, other, old.as_ref().unwrap_or(self_));
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
 
 pub(super) fn nextafter_out_autograd(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("nextafter", &[self_, other], &[&*out])?;
-    rt::below(|| ops::nextafter_out(self_, other, out))
+    or_return!(rt::check_out("nextafter", &[self_, other], &[&*out]));
+    let _below = rt::Below::new();
+    ops::nextafter_out(self_, other, out)
 }
 /// Node of `heaviside`.
 pub struct HeavisideBackward;
@@ -2507,63 +2685,70 @@ impl Backward for HeavisideBackward {
     const NAME: &'static str = "NotImplemented";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let g0 = if cx.need(0) { Some(no_derivative("aten::heaviside")?) } else { None };
-        let g1 = if cx.need(1) { Some(no_derivative("aten::heaviside")?) } else { None };
+        let g0 = if cx.need(0) { Some(or_return!(no_derivative("aten::heaviside"))) } else { None };
+        let g1 = if cx.need(1) { Some(or_return!(no_derivative("aten::heaviside"))) } else { None };
         Ok(Grads::from_buf([g0, g1]))
     }
 }
 #[cold]
 #[inline(never)]
 fn heaviside_tangent(self_: &Tensor, values: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        let t1 = rt::tangent(values);
-        rt::sum_tangents([
-            rt::elementwise_jvp(t0, |grad| no_derivative("aten::heaviside"))?,
-            rt::elementwise_jvp(t1, |grad| no_derivative("aten::heaviside"))?,
-        ])
+    rt::elementwise(&[Some(self_), Some(values)], &mut |(i, grad): (usize, &Tensor)| -> Result<Tensor> {
+        match i {
+            0 => no_derivative("aten::heaviside"),
+            _ => no_derivative("aten::heaviside"),
+        }
     })
 }
 
 pub(super) fn heaviside_autograd(self_: &Tensor, values: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, values]);
-    let mut out = rt::below(|| ops::heaviside(self_, values))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::heaviside(self_, values)
+    });
     if rec {
         let edges = Edges::of([Some(self_), Some(values)]);
         let body = HeavisideBackward;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, values]) {
-        let t = heaviside_tangent(self_, values)?;
-        rt::set_tangent(&out, t)?;
+        let t = heaviside_tangent(self_, values);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn heaviside_inplace_autograd(self_: &Tensor, values: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, values]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    if rec {
         let edges = Edges::of([Some(self_), Some(values)]);
-        Some(edges)
-    } else {
-        None
-    };
-    rt::below(|| ops::heaviside_(self_, values))?;
-    if let Some(edges) = before {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::heaviside_(self_, values)
+        });
         let body = HeavisideBackward;
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::heaviside_(self_, values)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_, values]) {
-        let t = heaviside_tangent(self_, values)?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = heaviside_tangent(self_, values);
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
 
 pub(super) fn heaviside_out_autograd(self_: &Tensor, values: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("aten::heaviside", &[self_, values], &[&*out])?;
-    rt::below(|| ops::heaviside_out(self_, values, out))
+    or_return!(rt::check_out("aten::heaviside", &[self_, values], &[&*out]));
+    let _below = rt::Below::new();
+    ops::heaviside_out(self_, values, out)
 }
 /// Node of `logaddexp`.
 pub struct LogaddexpBackward {
@@ -2575,16 +2760,16 @@ impl Backward for LogaddexpBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) {
-            let other = &self.other.unpack(cx, "other")?;
-            let self_ = &self.self_.unpack(cx, "self")?;
-            Some(div(grad, &conj(&add_scalar(&exp(&sub(other, self_)?)?, 1)?)?)?)
+            let other = &or_return!(self.other.unpack(cx, "other"));
+            let self_ = &or_return!(self.self_.unpack(cx, "self"));
+            Some(or_return!(div(grad, &conj(&add_scalar(&exp(&sub(other, self_)?)?, 1)?)?)))
         } else {
             None
         };
         let g1 = if cx.need(1) {
-            let other = &self.other.unpack(cx, "other")?;
-            let self_ = &self.self_.unpack(cx, "self")?;
-            Some(div(grad, &conj(&add_scalar(&exp(&sub(self_, other)?)?, 1)?)?)?)
+            let other = &or_return!(self.other.unpack(cx, "other"));
+            let self_ = &or_return!(self.self_.unpack(cx, "self"));
+            Some(or_return!(div(grad, &conj(&add_scalar(&exp(&sub(self_, other)?)?, 1)?)?)))
         } else {
             None
         };
@@ -2598,35 +2783,37 @@ impl Backward for LogaddexpBackward {
 #[cold]
 #[inline(never)]
 fn logaddexp_tangent(self_: &Tensor, other: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        let t1 = rt::tangent(other);
-        rt::sum_tangents([
-            rt::elementwise_jvp(t0, |grad| div(grad, &conj(&add_scalar(&exp(&sub(other, self_)?)?, 1)?)?))?,
-            rt::elementwise_jvp(t1, |grad| div(grad, &conj(&add_scalar(&exp(&sub(self_, other)?)?, 1)?)?))?,
-        ])
+    rt::elementwise(&[Some(self_), Some(other)], &mut |(i, grad): (usize, &Tensor)| -> Result<Tensor> {
+        match i {
+            0 => div(grad, &conj(&add_scalar(&exp(&sub(other, self_)?)?, 1)?)?),
+            _ => div(grad, &conj(&add_scalar(&exp(&sub(self_, other)?)?, 1)?)?),
+        }
     })
 }
 
 pub(super) fn logaddexp_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let mut out = rt::below(|| ops::logaddexp(self_, other))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::logaddexp(self_, other)
+    });
     if rec {
         let edges = Edges::of([Some(self_), Some(other)]);
         let body = LogaddexpBackward { other: Saved::input(other), self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = logaddexp_tangent(self_, other)?;
-        rt::set_tangent(&out, t)?;
+        let t = logaddexp_tangent(self_, other);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn logaddexp_out_autograd(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("logaddexp", &[self_, other], &[&*out])?;
-    rt::below(|| ops::logaddexp_out(self_, other, out))
+    or_return!(rt::check_out("logaddexp", &[self_, other], &[&*out]));
+    let _below = rt::Below::new();
+    ops::logaddexp_out(self_, other, out)
 }
 /// Node of `logaddexp2`.
 pub struct Logaddexp2Backward {
@@ -2638,16 +2825,16 @@ impl Backward for Logaddexp2Backward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) {
-            let other = &self.other.unpack(cx, "other")?;
-            let self_ = &self.self_.unpack(cx, "self")?;
-            Some(div(grad, &conj(&add_scalar(&ops::exp2(&sub(other, self_)?)?, 1)?)?)?)
+            let other = &or_return!(self.other.unpack(cx, "other"));
+            let self_ = &or_return!(self.self_.unpack(cx, "self"));
+            Some(or_return!(div(grad, &conj(&add_scalar(&ops::exp2(&sub(other, self_)?)?, 1)?)?)))
         } else {
             None
         };
         let g1 = if cx.need(1) {
-            let other = &self.other.unpack(cx, "other")?;
-            let self_ = &self.self_.unpack(cx, "self")?;
-            Some(div(grad, &conj(&add_scalar(&ops::exp2(&sub(self_, other)?)?, 1)?)?)?)
+            let other = &or_return!(self.other.unpack(cx, "other"));
+            let self_ = &or_return!(self.self_.unpack(cx, "self"));
+            Some(or_return!(div(grad, &conj(&add_scalar(&ops::exp2(&sub(self_, other)?)?, 1)?)?)))
         } else {
             None
         };
@@ -2661,39 +2848,37 @@ impl Backward for Logaddexp2Backward {
 #[cold]
 #[inline(never)]
 fn logaddexp2_tangent(self_: &Tensor, other: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        let t1 = rt::tangent(other);
-        rt::sum_tangents([
-            rt::elementwise_jvp(t0, |grad| {
-                div(grad, &conj(&add_scalar(&ops::exp2(&sub(other, self_)?)?, 1)?)?)
-            })?,
-            rt::elementwise_jvp(t1, |grad| {
-                div(grad, &conj(&add_scalar(&ops::exp2(&sub(self_, other)?)?, 1)?)?)
-            })?,
-        ])
+    rt::elementwise(&[Some(self_), Some(other)], &mut |(i, grad): (usize, &Tensor)| -> Result<Tensor> {
+        match i {
+            0 => div(grad, &conj(&add_scalar(&ops::exp2(&sub(other, self_)?)?, 1)?)?),
+            _ => div(grad, &conj(&add_scalar(&ops::exp2(&sub(self_, other)?)?, 1)?)?),
+        }
     })
 }
 
 pub(super) fn logaddexp2_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let mut out = rt::below(|| ops::logaddexp2(self_, other))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::logaddexp2(self_, other)
+    });
     if rec {
         let edges = Edges::of([Some(self_), Some(other)]);
         let body = Logaddexp2Backward { other: Saved::input(other), self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = logaddexp2_tangent(self_, other)?;
-        rt::set_tangent(&out, t)?;
+        let t = logaddexp2_tangent(self_, other);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn logaddexp2_out_autograd(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("logaddexp2", &[self_, other], &[&*out])?;
-    rt::below(|| ops::logaddexp2_out(self_, other, out))
+    or_return!(rt::check_out("logaddexp2", &[self_, other], &[&*out]));
+    let _below = rt::Below::new();
+    ops::logaddexp2_out(self_, other, out)
 }
 /// Node of `xlogy.Tensor`.
 pub struct XlogyBackward {
@@ -2705,16 +2890,16 @@ impl Backward for XlogyBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) {
-            let other = &self.other.unpack(cx, "other")?;
-            let self_ = &self.self_.unpack(cx, "self")?;
-            Some(xlogy_self(grad, self_, other)?)
+            let other = &or_return!(self.other.unpack(cx, "other"));
+            let self_ = &or_return!(self.self_.unpack(cx, "self"));
+            Some(or_return!(xlogy_self(grad, self_, other)))
         } else {
             None
         };
         let g1 = if cx.need(1) {
-            let other = &self.other.unpack(cx, "other")?;
-            let self_ = &self.self_.unpack(cx, "self")?;
-            Some(div(&mul(grad, self_)?, other)?)
+            let other = &or_return!(self.other.unpack(cx, "other"));
+            let self_ = &or_return!(self.self_.unpack(cx, "self"));
+            Some(or_return!(div(&mul(grad, self_)?, other)))
         } else {
             None
         };
@@ -2728,89 +2913,104 @@ impl Backward for XlogyBackward {
 #[cold]
 #[inline(never)]
 fn xlogy_tangent(self_: &Tensor, other: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        let t1 = rt::tangent(other);
+    rt::elementwise(&[Some(self_), Some(other)], &mut |(i, grad): (usize, &Tensor)| -> Result<Tensor> {
         let self_ = old;
-        rt::sum_tangents([
-            rt::elementwise_jvp(t0, |grad| xlogy_self(grad, self_, other))?,
-            rt::elementwise_jvp(t1, |grad| div(&mul(grad, self_)?, other))?,
-        ])
+        match i {
+            0 => xlogy_self(grad, self_, other),
+            _ => div(&mul(grad, self_)?, other),
+        }
     })
 }
 
 pub(super) fn xlogy_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let mut out = rt::below(|| ops::xlogy(self_, other))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::xlogy(self_, other)
+    });
     if rec {
         let edges = Edges::of([Some(self_), Some(other)]);
         let body = XlogyBackward { other: Saved::input(other), self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = xlogy_tangent(self_, other, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = xlogy_tangent(self_, other, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn xlogy_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, other]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
+    if rec {
         let edges = Edges::of([Some(self_), Some(other)]);
         let s_other = Saved::input(other);
         let s_self_ = Saved::copy_of(self_)?;
-        rt::check_saved()?;
-        Some((edges, s_other, s_self_))
-    } else {
-        None
-    };
-    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
-    rt::below(|| ops::xlogy_(self_, other))?;
-    if let Some((edges, s_other, s_self_)) = before {
+        or_return!(rt::check_saved());
+        or_return!({
+            let _below = rt::Below::new();
+            ops::xlogy_(self_, other)
+        });
         let body = XlogyBackward { other: s_other, self_: s_self_ };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::xlogy_(self_, other)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = xlogy_tangent(self_, other, old.as_ref().unwrap_or(self_))?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = xlogy_tangent(self_, other, old.as_ref().unwrap_or(self_));
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
 
 pub(super) fn xlogy_out_autograd(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("xlogy", &[self_, other], &[&*out])?;
-    rt::below(|| ops::xlogy_out(self_, other, out))
+    or_return!(rt::check_out("xlogy", &[self_, other], &[&*out]));
+    let _below = rt::Below::new();
+    ops::xlogy_out(self_, other, out)
 }
 pub(super) fn gcd_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, other]);
     if rec {
         rt::check_inplace(self_)?;
     }
-    rt::below(|| ops::gcd_(self_, other))?;
+    or_return!({
+        let _below = rt::Below::new();
+        ops::gcd_(self_, other)
+    });
     if rec {
         rt::rebase_none(self_)?;
     }
     Ok(())
 }
 pub(super) fn gcd_out_autograd(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("aten::gcd", &[self_, other], &[&*out])?;
-    rt::below(|| ops::gcd_out(self_, other, out))
+    or_return!(rt::check_out("aten::gcd", &[self_, other], &[&*out]));
+    let _below = rt::Below::new();
+    ops::gcd_out(self_, other, out)
 }
 pub(super) fn lcm_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, other]);
     if rec {
         rt::check_inplace(self_)?;
     }
-    rt::below(|| ops::lcm_(self_, other))?;
+    or_return!({
+        let _below = rt::Below::new();
+        ops::lcm_(self_, other)
+    });
     if rec {
         rt::rebase_none(self_)?;
     }
     Ok(())
 }
 pub(super) fn lcm_out_autograd(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("aten::lcm", &[self_, other], &[&*out])?;
-    rt::below(|| ops::lcm_out(self_, other, out))
+    or_return!(rt::check_out("aten::lcm", &[self_, other], &[&*out]));
+    let _below = rt::Below::new();
+    ops::lcm_out(self_, other, out)
 }

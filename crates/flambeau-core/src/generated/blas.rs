@@ -3,22 +3,20 @@
 //! Operators of the family `blas`.
 
 #[allow(unused_imports)]
-use super::{D, a, args, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, calls, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::blas as f;
 
 /// A back end's kernel of `mm`.
 pub type MmKernel = fn(&args::Mm, &Tensor) -> Result<()>;
 /// The kernels of `mm`.
-pub static MM_KERNEL: Kernel<MmKernel> = Kernel::new(f::mm_cpu, &[&MM, &MM_OUT]);
+pub static MM_KERNEL: Kernel<MmKernel> = Kernel::new(f::mm_cpu, &[MM.any(), MM_OUT.any()]);
 
 fn mm_slot(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
     let given = args::Mm { self_, mat2 };
-    let m = f::mm_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = MM_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::mm_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(MM_KERNEL.run(m.device, &mut |kernel: MmKernel| -> Result<()> { kernel(&given, &o) }));
     Ok(o)
 }
 /// Type of [`MM`].
@@ -49,22 +47,19 @@ pub(super) static MM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn mm_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::mm(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::mm, a)
 }
 fn mm_adaptor(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&MM_INFO, &[&self_, &mat2]) {
-        return ops::mm(self_, mat2);
-    }
-    fallback(&MM_INFO, &[&self_, &mat2])
+    calls::adapt_t_t_to_t(&MM_INFO, ops::mm, self_, mat2)
 }
 
 fn mm_out_slot(self_: &Tensor, mat2: &Tensor, out: &mut Tensor) -> Result<()> {
     let given = args::Mm { self_, mat2 };
-    let m = f::mm_shape(&given)?;
-    let o0 = m.out(&OutDtype::EXACT, out, &[self_, mat2])?;
-    if let Some(kernel) = MM_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o0.tensor()))?;
-    }
+    let m = or_return!(f::mm_shape(&given));
+    let o0 = or_return!(m.out(&OutDtype::EXACT, out, &[self_, mat2]));
+    or_return!(
+        MM_KERNEL.run(m.device, &mut |kernel: MmKernel| -> Result<()> { kernel(&given, o0.tensor()) })
+    );
     o0.finish()
 }
 /// Type of [`MM_OUT`].
@@ -99,31 +94,22 @@ pub(super) static MM_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&MM_INFO),
 };
 fn mm_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::mm_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_w(ops::mm_out, a)
 }
 fn mm_out_adaptor(self_: &Tensor, mat2: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&MM_OUT_INFO, &[&self_, &mat2, &&*out]) {
-        return ops::mm_out(self_, mat2, out);
-    }
-    let v = call_fallback(&MM_OUT_INFO, &[&self_, &mat2, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_w(&MM_OUT_INFO, ops::mm_out, self_, mat2, out)
 }
 
 /// A back end's kernel of `bmm`.
 pub type BmmKernel = fn(&args::Bmm, &Tensor) -> Result<()>;
 /// The kernels of `bmm`.
-pub static BMM_KERNEL: Kernel<BmmKernel> = Kernel::new(f::bmm_cpu, &[&BMM, &BMM_OUT]);
+pub static BMM_KERNEL: Kernel<BmmKernel> = Kernel::new(f::bmm_cpu, &[BMM.any(), BMM_OUT.any()]);
 
 fn bmm_slot(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
     let given = args::Bmm { self_, mat2 };
-    let m = f::bmm_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = BMM_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::bmm_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(BMM_KERNEL.run(m.device, &mut |kernel: BmmKernel| -> Result<()> { kernel(&given, &o) }));
     Ok(o)
 }
 /// Type of [`BMM`].
@@ -154,22 +140,19 @@ pub(super) static BMM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn bmm_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::bmm(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::bmm, a)
 }
 fn bmm_adaptor(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&BMM_INFO, &[&self_, &mat2]) {
-        return ops::bmm(self_, mat2);
-    }
-    fallback(&BMM_INFO, &[&self_, &mat2])
+    calls::adapt_t_t_to_t(&BMM_INFO, ops::bmm, self_, mat2)
 }
 
 fn bmm_out_slot(self_: &Tensor, mat2: &Tensor, out: &mut Tensor) -> Result<()> {
     let given = args::Bmm { self_, mat2 };
-    let m = f::bmm_shape(&given)?;
-    let o0 = m.out(&OutDtype::EXACT, out, &[self_, mat2])?;
-    if let Some(kernel) = BMM_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o0.tensor()))?;
-    }
+    let m = or_return!(f::bmm_shape(&given));
+    let o0 = or_return!(m.out(&OutDtype::EXACT, out, &[self_, mat2]));
+    or_return!(
+        BMM_KERNEL.run(m.device, &mut |kernel: BmmKernel| -> Result<()> { kernel(&given, o0.tensor()) })
+    );
     o0.finish()
 }
 /// Type of [`BMM_OUT`].
@@ -208,31 +191,23 @@ pub(super) static BMM_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&BMM_INFO),
 };
 fn bmm_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::bmm_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_w(ops::bmm_out, a)
 }
 fn bmm_out_adaptor(self_: &Tensor, mat2: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&BMM_OUT_INFO, &[&self_, &mat2, &&*out]) {
-        return ops::bmm_out(self_, mat2, out);
-    }
-    let v = call_fallback(&BMM_OUT_INFO, &[&self_, &mat2, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_w(&BMM_OUT_INFO, ops::bmm_out, self_, mat2, out)
 }
 
 /// A back end's kernel of `addmm`.
 pub type AddmmKernel = fn(&args::Addmm, &Tensor) -> Result<()>;
 /// The kernels of `addmm`.
-pub static ADDMM_KERNEL: Kernel<AddmmKernel> = Kernel::new(f::addmm_cpu, &[&ADDMM, &ADDMM_, &ADDMM_OUT]);
+pub static ADDMM_KERNEL: Kernel<AddmmKernel> =
+    Kernel::new(f::addmm_cpu, &[ADDMM.any(), ADDMM_.any(), ADDMM_OUT.any()]);
 
 fn addmm_slot(self_: &Tensor, mat1: &Tensor, mat2: &Tensor, beta: Scalar, alpha: Scalar) -> Result<Tensor> {
     let given = args::Addmm { self_, mat1, mat2, beta, alpha };
-    let m = f::addmm_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = ADDMM_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::addmm_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(ADDMM_KERNEL.run(m.device, &mut |kernel: AddmmKernel| -> Result<()> { kernel(&given, &o) }));
     Ok(o)
 }
 /// Type of [`ADDMM`].
@@ -279,7 +254,7 @@ pub(super) static ADDMM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn addmm_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::addmm(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values()
+    calls::boxed_t_t_t_n_n_to_t(ops::addmm, a)
 }
 fn addmm_adaptor(
     self_: &Tensor,
@@ -288,10 +263,7 @@ fn addmm_adaptor(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&ADDMM_INFO, &[&self_, &mat1, &mat2, &beta, &alpha]) {
-        return ops::addmm(self_, mat1, mat2, beta, alpha);
-    }
-    fallback(&ADDMM_INFO, &[&self_, &mat1, &mat2, &beta, &alpha])
+    calls::adapt_t_t_t_n_n_to_t(&ADDMM_INFO, ops::addmm, self_, mat1, mat2, beta, alpha)
 }
 
 fn addmm_inplace_slot(
@@ -302,11 +274,11 @@ fn addmm_inplace_slot(
     alpha: Scalar,
 ) -> Result<()> {
     let given = args::Addmm { self_, mat1, mat2, beta, alpha };
-    let m = f::addmm_shape(&given)?;
-    let o = m.inplace(self_)?;
-    if let Some(kernel) = ADDMM_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o.tensor()))?;
-    }
+    let m = or_return!(f::addmm_shape(&given));
+    let o = or_return!(m.inplace(self_));
+    or_return!(
+        ADDMM_KERNEL.run(m.device, &mut |kernel: AddmmKernel| -> Result<()> { kernel(&given, o.tensor()) })
+    );
     o.finish()
 }
 /// Type of [`ADDMM_`].
@@ -350,8 +322,7 @@ pub(super) static ADDMM__INFO: OpInfo = OpInfo {
     functional: Some(&ADDMM_INFO),
 };
 fn addmm_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::addmm_(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_t_t_n_n(ops::addmm_, a, &[0])
 }
 fn addmm_inplace_adaptor(
     self_: &Tensor,
@@ -360,10 +331,7 @@ fn addmm_inplace_adaptor(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&ADDMM__INFO, &[&self_, &mat1, &mat2, &beta, &alpha]) {
-        return ops::addmm_(self_, mat1, mat2, beta, alpha);
-    }
-    call_fallback(&ADDMM__INFO, &[&self_, &mat1, &mat2, &beta, &alpha]).map(drop)
+    calls::adapt_t_t_t_n_n(&ADDMM__INFO, ops::addmm_, self_, mat1, mat2, beta, alpha)
 }
 
 fn addmm_out_slot(
@@ -375,11 +343,11 @@ fn addmm_out_slot(
     out: &mut Tensor,
 ) -> Result<()> {
     let given = args::Addmm { self_, mat1, mat2, beta, alpha };
-    let m = f::addmm_shape(&given)?;
-    let o0 = m.out(&OutDtype::EXACT, out, &[self_, mat1, mat2])?;
-    if let Some(kernel) = ADDMM_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o0.tensor()))?;
-    }
+    let m = or_return!(f::addmm_shape(&given));
+    let o0 = or_return!(m.out(&OutDtype::EXACT, out, &[self_, mat1, mat2]));
+    or_return!(
+        ADDMM_KERNEL.run(m.device, &mut |kernel: AddmmKernel| -> Result<()> { kernel(&given, o0.tensor()) })
+    );
     o0.finish()
 }
 /// Type of [`ADDMM_OUT`].
@@ -421,16 +389,7 @@ pub(super) static ADDMM_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&ADDMM_INFO),
 };
 fn addmm_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 5)?;
-    ops::addmm_out(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        tensor_arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        &mut out,
-    )?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_t_n_n_w(ops::addmm_out, a)
 }
 fn addmm_out_adaptor(
     self_: &Tensor,
@@ -440,19 +399,14 @@ fn addmm_out_adaptor(
     alpha: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&ADDMM_OUT_INFO, &[&self_, &mat1, &mat2, &beta, &alpha, &&*out]) {
-        return ops::addmm_out(self_, mat1, mat2, beta, alpha, out);
-    }
-    let v = call_fallback(&ADDMM_OUT_INFO, &[&self_, &mat1, &mat2, &beta, &alpha, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_t_n_n_w(&ADDMM_OUT_INFO, ops::addmm_out, self_, mat1, mat2, beta, alpha, out)
 }
 
 /// A back end's kernel of `baddbmm`.
 pub type BaddbmmKernel = fn(&args::Baddbmm, &Tensor) -> Result<()>;
 /// The kernels of `baddbmm`.
 pub static BADDBMM_KERNEL: Kernel<BaddbmmKernel> =
-    Kernel::new(f::baddbmm_cpu, &[&BADDBMM, &BADDBMM_, &BADDBMM_OUT]);
+    Kernel::new(f::baddbmm_cpu, &[BADDBMM.any(), BADDBMM_.any(), BADDBMM_OUT.any()]);
 
 fn baddbmm_slot(
     self_: &Tensor,
@@ -462,11 +416,11 @@ fn baddbmm_slot(
     alpha: Scalar,
 ) -> Result<Tensor> {
     let given = args::Baddbmm { self_, batch1, batch2, beta, alpha };
-    let m = f::baddbmm_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = BADDBMM_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::baddbmm_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(
+        BADDBMM_KERNEL.run(m.device, &mut |kernel: BaddbmmKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`BADDBMM`].
@@ -510,8 +464,7 @@ pub(super) static BADDBMM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn baddbmm_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::baddbmm(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
-        .into_values()
+    calls::boxed_t_t_t_n_n_to_t(ops::baddbmm, a)
 }
 fn baddbmm_adaptor(
     self_: &Tensor,
@@ -520,10 +473,7 @@ fn baddbmm_adaptor(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&BADDBMM_INFO, &[&self_, &batch1, &batch2, &beta, &alpha]) {
-        return ops::baddbmm(self_, batch1, batch2, beta, alpha);
-    }
-    fallback(&BADDBMM_INFO, &[&self_, &batch1, &batch2, &beta, &alpha])
+    calls::adapt_t_t_t_n_n_to_t(&BADDBMM_INFO, ops::baddbmm, self_, batch1, batch2, beta, alpha)
 }
 
 fn baddbmm_inplace_slot(
@@ -534,11 +484,12 @@ fn baddbmm_inplace_slot(
     alpha: Scalar,
 ) -> Result<()> {
     let given = args::Baddbmm { self_, batch1, batch2, beta, alpha };
-    let m = f::baddbmm_shape(&given)?;
-    let o = m.inplace(self_)?;
-    if let Some(kernel) = BADDBMM_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o.tensor()))?;
-    }
+    let m = or_return!(f::baddbmm_shape(&given));
+    let o = or_return!(m.inplace(self_));
+    or_return!(
+        BADDBMM_KERNEL
+            .run(m.device, &mut |kernel: BaddbmmKernel| -> Result<()> { kernel(&given, o.tensor()) })
+    );
     o.finish()
 }
 /// Type of [`BADDBMM_`].
@@ -582,8 +533,7 @@ pub(super) static BADDBMM__INFO: OpInfo = OpInfo {
     functional: Some(&BADDBMM_INFO),
 };
 fn baddbmm_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::baddbmm_(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_t_t_n_n(ops::baddbmm_, a, &[0])
 }
 fn baddbmm_inplace_adaptor(
     self_: &Tensor,
@@ -592,10 +542,7 @@ fn baddbmm_inplace_adaptor(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&BADDBMM__INFO, &[&self_, &batch1, &batch2, &beta, &alpha]) {
-        return ops::baddbmm_(self_, batch1, batch2, beta, alpha);
-    }
-    call_fallback(&BADDBMM__INFO, &[&self_, &batch1, &batch2, &beta, &alpha]).map(drop)
+    calls::adapt_t_t_t_n_n(&BADDBMM__INFO, ops::baddbmm_, self_, batch1, batch2, beta, alpha)
 }
 
 fn baddbmm_out_slot(
@@ -607,11 +554,12 @@ fn baddbmm_out_slot(
     out: &mut Tensor,
 ) -> Result<()> {
     let given = args::Baddbmm { self_, batch1, batch2, beta, alpha };
-    let m = f::baddbmm_shape(&given)?;
-    let o0 = m.out(&OutDtype::EXACT, out, &[self_, batch1, batch2])?;
-    if let Some(kernel) = BADDBMM_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o0.tensor()))?;
-    }
+    let m = or_return!(f::baddbmm_shape(&given));
+    let o0 = or_return!(m.out(&OutDtype::EXACT, out, &[self_, batch1, batch2]));
+    or_return!(
+        BADDBMM_KERNEL
+            .run(m.device, &mut |kernel: BaddbmmKernel| -> Result<()> { kernel(&given, o0.tensor()) })
+    );
     o0.finish()
 }
 /// Type of [`BADDBMM_OUT`].
@@ -653,16 +601,7 @@ pub(super) static BADDBMM_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&BADDBMM_INFO),
 };
 fn baddbmm_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 5)?;
-    ops::baddbmm_out(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        tensor_arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        &mut out,
-    )?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_t_n_n_w(ops::baddbmm_out, a)
 }
 fn baddbmm_out_adaptor(
     self_: &Tensor,
@@ -672,12 +611,7 @@ fn baddbmm_out_adaptor(
     alpha: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&BADDBMM_OUT_INFO, &[&self_, &batch1, &batch2, &beta, &alpha, &&*out]) {
-        return ops::baddbmm_out(self_, batch1, batch2, beta, alpha, out);
-    }
-    let v = call_fallback(&BADDBMM_OUT_INFO, &[&self_, &batch1, &batch2, &beta, &alpha, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_t_n_n_w(&BADDBMM_OUT_INFO, ops::baddbmm_out, self_, batch1, batch2, beta, alpha, out)
 }
 
 fn addbmm_cpu(
@@ -723,8 +657,7 @@ pub(super) static ADDBMM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn addbmm_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::addbmm(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
-        .into_values()
+    calls::boxed_t_t_t_n_n_to_t(ops::addbmm, a)
 }
 fn addbmm_adaptor(
     self_: &Tensor,
@@ -733,10 +666,7 @@ fn addbmm_adaptor(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&ADDBMM_INFO, &[&self_, &batch1, &batch2, &beta, &alpha]) {
-        return ops::addbmm(self_, batch1, batch2, beta, alpha);
-    }
-    fallback(&ADDBMM_INFO, &[&self_, &batch1, &batch2, &beta, &alpha])
+    calls::adapt_t_t_t_n_n_to_t(&ADDBMM_INFO, ops::addbmm, self_, batch1, batch2, beta, alpha)
 }
 
 fn addbmm_inplace_cpu(
@@ -747,7 +677,7 @@ fn addbmm_inplace_cpu(
     alpha: Scalar,
 ) -> Result<()> {
     let before = out::before_overwriting(self_, &[batch1, batch2])?;
-    let r = f::addbmm(&before, batch1, batch2, beta, alpha)?;
+    let r = or_return!(f::addbmm(&before, batch1, batch2, beta, alpha));
     out::copy_to_self(self_, &r)
 }
 /// Type of [`ADDBMM_`].
@@ -785,8 +715,7 @@ pub(super) static ADDBMM__INFO: OpInfo = OpInfo {
     functional: Some(&ADDBMM_INFO),
 };
 fn addbmm_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::addbmm_(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_t_t_n_n(ops::addbmm_, a, &[0])
 }
 fn addbmm_inplace_adaptor(
     self_: &Tensor,
@@ -795,10 +724,7 @@ fn addbmm_inplace_adaptor(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&ADDBMM__INFO, &[&self_, &batch1, &batch2, &beta, &alpha]) {
-        return ops::addbmm_(self_, batch1, batch2, beta, alpha);
-    }
-    call_fallback(&ADDBMM__INFO, &[&self_, &batch1, &batch2, &beta, &alpha]).map(drop)
+    calls::adapt_t_t_t_n_n(&ADDBMM__INFO, ops::addbmm_, self_, batch1, batch2, beta, alpha)
 }
 
 fn addbmm_out_cpu(
@@ -810,7 +736,7 @@ fn addbmm_out_cpu(
     out: &mut Tensor,
 ) -> Result<()> {
     out::refuse_gradients("addbmm", &[self_, batch1, batch2], &[&*out])?;
-    let r = f::addbmm(self_, batch1, batch2, beta, alpha)?;
+    let r = or_return!(f::addbmm(self_, batch1, batch2, beta, alpha));
     out::copy_to_out(
         &OutDtype::Exact("self and mat2 must have the same dtype, but got {got} and {want}"),
         out,
@@ -848,16 +774,7 @@ pub(super) static ADDBMM_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&ADDBMM_INFO),
 };
 fn addbmm_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 5)?;
-    ops::addbmm_out(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        tensor_arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        &mut out,
-    )?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_t_n_n_w(ops::addbmm_out, a)
 }
 fn addbmm_out_adaptor(
     self_: &Tensor,
@@ -867,12 +784,7 @@ fn addbmm_out_adaptor(
     alpha: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&ADDBMM_OUT_INFO, &[&self_, &batch1, &batch2, &beta, &alpha, &&*out]) {
-        return ops::addbmm_out(self_, batch1, batch2, beta, alpha, out);
-    }
-    let v = call_fallback(&ADDBMM_OUT_INFO, &[&self_, &batch1, &batch2, &beta, &alpha, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_t_n_n_w(&ADDBMM_OUT_INFO, ops::addbmm_out, self_, batch1, batch2, beta, alpha, out)
 }
 
 fn addmv_cpu(self_: &Tensor, mat: &Tensor, vec: &Tensor, beta: Scalar, alpha: Scalar) -> Result<Tensor> {
@@ -918,19 +830,16 @@ pub(super) static ADDMV_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn addmv_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::addmv(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values()
+    calls::boxed_t_t_t_n_n_to_t(ops::addmv, a)
 }
 fn addmv_adaptor(self_: &Tensor, mat: &Tensor, vec: &Tensor, beta: Scalar, alpha: Scalar) -> Result<Tensor> {
-    if let Some(_seen) = watched(&ADDMV_INFO, &[&self_, &mat, &vec, &beta, &alpha]) {
-        return ops::addmv(self_, mat, vec, beta, alpha);
-    }
-    fallback(&ADDMV_INFO, &[&self_, &mat, &vec, &beta, &alpha])
+    calls::adapt_t_t_t_n_n_to_t(&ADDMV_INFO, ops::addmv, self_, mat, vec, beta, alpha)
 }
 
 fn addmv_inplace_cpu(self_: &Tensor, mat: &Tensor, vec: &Tensor, beta: Scalar, alpha: Scalar) -> Result<()> {
     f::addmv_inplace_check(self_, mat, vec, beta, alpha)?;
     let before = out::before_overwriting(self_, &[mat, vec])?;
-    let r = f::addmv(&before, mat, vec, beta, alpha)?;
+    let r = or_return!(f::addmv(&before, mat, vec, beta, alpha));
     out::copy_to_self(self_, &r)
 }
 /// Type of [`ADDMV_`].
@@ -966,8 +875,7 @@ pub(super) static ADDMV__INFO: OpInfo = OpInfo {
     functional: Some(&ADDMV_INFO),
 };
 fn addmv_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::addmv_(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_t_t_n_n(ops::addmv_, a, &[0])
 }
 fn addmv_inplace_adaptor(
     self_: &Tensor,
@@ -976,10 +884,7 @@ fn addmv_inplace_adaptor(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&ADDMV__INFO, &[&self_, &mat, &vec, &beta, &alpha]) {
-        return ops::addmv_(self_, mat, vec, beta, alpha);
-    }
-    call_fallback(&ADDMV__INFO, &[&self_, &mat, &vec, &beta, &alpha]).map(drop)
+    calls::adapt_t_t_t_n_n(&ADDMV__INFO, ops::addmv_, self_, mat, vec, beta, alpha)
 }
 
 fn addmv_out_cpu(
@@ -991,7 +896,7 @@ fn addmv_out_cpu(
     out: &mut Tensor,
 ) -> Result<()> {
     out::refuse_gradients("addmv", &[self_, mat, vec], &[&*out])?;
-    let r = f::addmv(self_, mat, vec, beta, alpha)?;
+    let r = or_return!(f::addmv(self_, mat, vec, beta, alpha));
     out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`ADDMV_OUT`].
@@ -1025,16 +930,7 @@ pub(super) static ADDMV_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&ADDMV_INFO),
 };
 fn addmv_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 5)?;
-    ops::addmv_out(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        tensor_arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        &mut out,
-    )?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_t_n_n_w(ops::addmv_out, a)
 }
 fn addmv_out_adaptor(
     self_: &Tensor,
@@ -1044,12 +940,7 @@ fn addmv_out_adaptor(
     alpha: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&ADDMV_OUT_INFO, &[&self_, &mat, &vec, &beta, &alpha, &&*out]) {
-        return ops::addmv_out(self_, mat, vec, beta, alpha, out);
-    }
-    let v = call_fallback(&ADDMV_OUT_INFO, &[&self_, &mat, &vec, &beta, &alpha, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_t_n_n_w(&ADDMV_OUT_INFO, ops::addmv_out, self_, mat, vec, beta, alpha, out)
 }
 
 /// Type of [`ADDR`].
@@ -1102,18 +993,15 @@ pub(super) static ADDR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn addr_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::addr(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values()
+    calls::boxed_t_t_t_n_n_to_t(ops::addr, a)
 }
 fn addr_adaptor(self_: &Tensor, vec1: &Tensor, vec2: &Tensor, beta: Scalar, alpha: Scalar) -> Result<Tensor> {
-    if let Some(_seen) = watched(&ADDR_INFO, &[&self_, &vec1, &vec2, &beta, &alpha]) {
-        return ops::addr(self_, vec1, vec2, beta, alpha);
-    }
-    fallback(&ADDR_INFO, &[&self_, &vec1, &vec2, &beta, &alpha])
+    calls::adapt_t_t_t_n_n_to_t(&ADDR_INFO, ops::addr, self_, vec1, vec2, beta, alpha)
 }
 
 fn addr_inplace_cpu(self_: &Tensor, vec1: &Tensor, vec2: &Tensor, beta: Scalar, alpha: Scalar) -> Result<()> {
     f::addr_inplace_check(self_, vec1, vec2, beta, alpha)?;
-    let r = f::addr(self_, vec1, vec2, beta, alpha)?;
+    let r = or_return!(f::addr(self_, vec1, vec2, beta, alpha));
     out::copy_to_self(self_, &r)
 }
 fn addr_inplace_cuda(
@@ -1124,7 +1012,7 @@ fn addr_inplace_cuda(
     alpha: Scalar,
 ) -> Result<()> {
     f::addr_inplace_check(self_, vec1, vec2, beta, alpha)?;
-    let r = f::addr(self_, vec1, vec2, beta, alpha)?;
+    let r = or_return!(f::addr(self_, vec1, vec2, beta, alpha));
     out::copy_to_self(self_, &r)
 }
 fn addr_inplace_meta(
@@ -1135,7 +1023,7 @@ fn addr_inplace_meta(
     alpha: Scalar,
 ) -> Result<()> {
     f::addr_inplace_check(self_, vec1, vec2, beta, alpha)?;
-    let r = f::addr(self_, vec1, vec2, beta, alpha)?;
+    let r = or_return!(f::addr(self_, vec1, vec2, beta, alpha));
     out::copy_to_self(self_, &r)
 }
 fn addr_inplace_private(
@@ -1146,7 +1034,7 @@ fn addr_inplace_private(
     alpha: Scalar,
 ) -> Result<()> {
     f::addr_inplace_check(self_, vec1, vec2, beta, alpha)?;
-    let r = f::addr(self_, vec1, vec2, beta, alpha)?;
+    let r = or_return!(f::addr(self_, vec1, vec2, beta, alpha));
     out::copy_to_self(self_, &r)
 }
 /// Type of [`ADDR_`].
@@ -1192,8 +1080,7 @@ pub(super) static ADDR__INFO: OpInfo = OpInfo {
     functional: Some(&ADDR_INFO),
 };
 fn addr_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::addr_(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_t_t_n_n(ops::addr_, a, &[0])
 }
 fn addr_inplace_adaptor(
     self_: &Tensor,
@@ -1202,10 +1089,7 @@ fn addr_inplace_adaptor(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&ADDR__INFO, &[&self_, &vec1, &vec2, &beta, &alpha]) {
-        return ops::addr_(self_, vec1, vec2, beta, alpha);
-    }
-    call_fallback(&ADDR__INFO, &[&self_, &vec1, &vec2, &beta, &alpha]).map(drop)
+    calls::adapt_t_t_t_n_n(&ADDR__INFO, ops::addr_, self_, vec1, vec2, beta, alpha)
 }
 
 fn addr_out_cpu(
@@ -1216,7 +1100,7 @@ fn addr_out_cpu(
     alpha: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
-    let r = f::addr(self_, vec1, vec2, beta, alpha)?;
+    let r = or_return!(f::addr(self_, vec1, vec2, beta, alpha));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn addr_out_cuda(
@@ -1227,7 +1111,7 @@ fn addr_out_cuda(
     alpha: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
-    let r = f::addr(self_, vec1, vec2, beta, alpha)?;
+    let r = or_return!(f::addr(self_, vec1, vec2, beta, alpha));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn addr_out_meta(
@@ -1238,7 +1122,7 @@ fn addr_out_meta(
     alpha: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
-    let r = f::addr(self_, vec1, vec2, beta, alpha)?;
+    let r = or_return!(f::addr(self_, vec1, vec2, beta, alpha));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn addr_out_private(
@@ -1249,7 +1133,7 @@ fn addr_out_private(
     alpha: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
-    let r = f::addr(self_, vec1, vec2, beta, alpha)?;
+    let r = or_return!(f::addr(self_, vec1, vec2, beta, alpha));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`ADDR_OUT`].
@@ -1293,9 +1177,7 @@ pub(super) static ADDR_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&ADDR_INFO),
 };
 fn addr_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 5)?;
-    ops::addr_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_t_n_n_w(ops::addr_out, a)
 }
 fn addr_out_adaptor(
     self_: &Tensor,
@@ -1305,12 +1187,7 @@ fn addr_out_adaptor(
     alpha: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&ADDR_OUT_INFO, &[&self_, &vec1, &vec2, &beta, &alpha, &&*out]) {
-        return ops::addr_out(self_, vec1, vec2, beta, alpha, out);
-    }
-    let v = call_fallback(&ADDR_OUT_INFO, &[&self_, &vec1, &vec2, &beta, &alpha, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_t_n_n_w(&ADDR_OUT_INFO, ops::addr_out, self_, vec1, vec2, beta, alpha, out)
 }
 
 fn mv_cpu(self_: &Tensor, vec: &Tensor) -> Result<Tensor> {
@@ -1347,18 +1224,15 @@ pub(super) static MV_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn mv_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::mv(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::mv, a)
 }
 fn mv_adaptor(self_: &Tensor, vec: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&MV_INFO, &[&self_, &vec]) {
-        return ops::mv(self_, vec);
-    }
-    fallback(&MV_INFO, &[&self_, &vec])
+    calls::adapt_t_t_to_t(&MV_INFO, ops::mv, self_, vec)
 }
 
 fn mv_out_cpu(self_: &Tensor, vec: &Tensor, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("mv", &[self_, vec], &[&*out])?;
-    let r = f::mv(self_, vec)?;
+    let r = or_return!(f::mv(self_, vec));
     out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`MV_OUT`].
@@ -1389,17 +1263,10 @@ pub(super) static MV_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&MV_INFO),
 };
 fn mv_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::mv_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_w(ops::mv_out, a)
 }
 fn mv_out_adaptor(self_: &Tensor, vec: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&MV_OUT_INFO, &[&self_, &vec, &&*out]) {
-        return ops::mv_out(self_, vec, out);
-    }
-    let v = call_fallback(&MV_OUT_INFO, &[&self_, &vec, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_w(&MV_OUT_INFO, ops::mv_out, self_, vec, out)
 }
 
 /// Type of [`OUTER`].
@@ -1426,18 +1293,15 @@ pub(super) static OUTER_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn outer_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::outer(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::outer, a)
 }
 fn outer_adaptor(self_: &Tensor, vec2: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&OUTER_INFO, &[&self_, &vec2]) {
-        return ops::outer(self_, vec2);
-    }
-    fallback(&OUTER_INFO, &[&self_, &vec2])
+    calls::adapt_t_t_to_t(&OUTER_INFO, ops::outer, self_, vec2)
 }
 
 fn outer_out_cpu(self_: &Tensor, vec2: &Tensor, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("mul", &[self_, vec2], &[&*out])?;
-    let r = f::outer(self_, vec2)?;
+    let r = or_return!(f::outer(self_, vec2));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`OUTER_OUT`].
@@ -1468,31 +1332,22 @@ pub(super) static OUTER_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&OUTER_INFO),
 };
 fn outer_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::outer_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_w(ops::outer_out, a)
 }
 fn outer_out_adaptor(self_: &Tensor, vec2: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&OUTER_OUT_INFO, &[&self_, &vec2, &&*out]) {
-        return ops::outer_out(self_, vec2, out);
-    }
-    let v = call_fallback(&OUTER_OUT_INFO, &[&self_, &vec2, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_w(&OUTER_OUT_INFO, ops::outer_out, self_, vec2, out)
 }
 
 /// A back end's kernel of `dot`.
 pub type DotKernel = fn(&args::Dot, &Tensor) -> Result<()>;
 /// The kernels of `dot`.
-pub static DOT_KERNEL: Kernel<DotKernel> = Kernel::new(f::dot_cpu, &[&DOT, &DOT_OUT]);
+pub static DOT_KERNEL: Kernel<DotKernel> = Kernel::new(f::dot_cpu, &[DOT.any(), DOT_OUT.any()]);
 
 fn dot_slot(self_: &Tensor, tensor: &Tensor) -> Result<Tensor> {
     let given = args::Dot { self_, tensor };
-    let m = f::dot_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = DOT_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::dot_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(DOT_KERNEL.run(m.device, &mut |kernel: DotKernel| -> Result<()> { kernel(&given, &o) }));
     Ok(o)
 }
 /// Type of [`DOT`].
@@ -1530,26 +1385,23 @@ pub(super) static DOT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn dot_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::dot(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::dot, a)
 }
 fn dot_adaptor(self_: &Tensor, tensor: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&DOT_INFO, &[&self_, &tensor]) {
-        return ops::dot(self_, tensor);
-    }
-    fallback(&DOT_INFO, &[&self_, &tensor])
+    calls::adapt_t_t_to_t(&DOT_INFO, ops::dot, self_, tensor)
 }
 
 fn dot_out_slot(self_: &Tensor, tensor: &Tensor, out: &mut Tensor) -> Result<()> {
     let given = args::Dot { self_, tensor };
-    let m = f::dot_shape(&given)?;
-    let o0 = m.out(
+    let m = or_return!(f::dot_shape(&given));
+    let o0 = or_return!(m.out(
         &OutDtype::Exact("result dtype {got} does not match input dtype {want}"),
         out,
-        &[self_, tensor],
-    )?;
-    if let Some(kernel) = DOT_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o0.tensor()))?;
-    }
+        &[self_, tensor]
+    ));
+    or_return!(
+        DOT_KERNEL.run(m.device, &mut |kernel: DotKernel| -> Result<()> { kernel(&given, o0.tensor()) })
+    );
     o0.finish()
 }
 /// Type of [`DOT_OUT`].
@@ -1588,17 +1440,10 @@ pub(super) static DOT_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&DOT_INFO),
 };
 fn dot_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::dot_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_w(ops::dot_out, a)
 }
 fn dot_out_adaptor(self_: &Tensor, tensor: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&DOT_OUT_INFO, &[&self_, &tensor, &&*out]) {
-        return ops::dot_out(self_, tensor, out);
-    }
-    let v = call_fallback(&DOT_OUT_INFO, &[&self_, &tensor, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_w(&DOT_OUT_INFO, ops::dot_out, self_, tensor, out)
 }
 
 fn vdot_cpu(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
@@ -1635,18 +1480,15 @@ pub(super) static VDOT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn vdot_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::vdot(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::vdot, a)
 }
 fn vdot_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&VDOT_INFO, &[&self_, &other]) {
-        return ops::vdot(self_, other);
-    }
-    fallback(&VDOT_INFO, &[&self_, &other])
+    calls::adapt_t_t_to_t(&VDOT_INFO, ops::vdot, self_, other)
 }
 
 fn vdot_out_cpu(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("vdot", &[self_, other], &[&*out])?;
-    let r = f::vdot(self_, other)?;
+    let r = or_return!(f::vdot(self_, other));
     out::copy_to_out(&OutDtype::Exact("result dtype {got} does not match input dtype {want}"), out, &r)
 }
 /// Type of [`VDOT_OUT`].
@@ -1677,17 +1519,10 @@ pub(super) static VDOT_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&VDOT_INFO),
 };
 fn vdot_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::vdot_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_w(ops::vdot_out, a)
 }
 fn vdot_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&VDOT_OUT_INFO, &[&self_, &other, &&*out]) {
-        return ops::vdot_out(self_, other, out);
-    }
-    let v = call_fallback(&VDOT_OUT_INFO, &[&self_, &other, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_w(&VDOT_OUT_INFO, ops::vdot_out, self_, other, out)
 }
 
 /// Type of [`INNER`].
@@ -1714,18 +1549,15 @@ pub(super) static INNER_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn inner_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::inner(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::inner, a)
 }
 fn inner_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&INNER_INFO, &[&self_, &other]) {
-        return ops::inner(self_, other);
-    }
-    fallback(&INNER_INFO, &[&self_, &other])
+    calls::adapt_t_t_to_t(&INNER_INFO, ops::inner, self_, other)
 }
 
 fn inner_out_cpu(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
     out::refuse_leaves_late([&*out], |[own_out]| ops::inner_out(self_, other, own_out))?;
-    let r = f::inner(self_, other)?;
+    let r = or_return!(f::inner(self_, other));
     out::copy_to_out(
         &OutDtype::Exact(
             "tensordot: Expected the output tensor to have dtype {want}, but got an output tensor with dtype {got}",
@@ -1762,17 +1594,10 @@ pub(super) static INNER_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&INNER_INFO),
 };
 fn inner_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::inner_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_w(ops::inner_out, a)
 }
 fn inner_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&INNER_OUT_INFO, &[&self_, &other, &&*out]) {
-        return ops::inner_out(self_, other, out);
-    }
-    let v = call_fallback(&INNER_OUT_INFO, &[&self_, &other, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_w(&INNER_OUT_INFO, ops::inner_out, self_, other, out)
 }
 
 /// Type of [`MATMUL`].
@@ -1802,18 +1627,15 @@ pub(super) static MATMUL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn matmul_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::matmul(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::matmul, a)
 }
 fn matmul_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&MATMUL_INFO, &[&self_, &other]) {
-        return ops::matmul(self_, other);
-    }
-    fallback(&MATMUL_INFO, &[&self_, &other])
+    calls::adapt_t_t_to_t(&MATMUL_INFO, ops::matmul, self_, other)
 }
 
 fn matmul_out_cpu(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("matmul", &[self_, other], &[&*out])?;
-    let r = f::matmul(self_, other)?;
+    let r = or_return!(f::matmul(self_, other));
     out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`MATMUL_OUT`].
@@ -1844,17 +1666,10 @@ pub(super) static MATMUL_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&MATMUL_INFO),
 };
 fn matmul_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::matmul_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_w(ops::matmul_out, a)
 }
 fn matmul_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&MATMUL_OUT_INFO, &[&self_, &other, &&*out]) {
-        return ops::matmul_out(self_, other, out);
-    }
-    let v = call_fallback(&MATMUL_OUT_INFO, &[&self_, &other, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_w(&MATMUL_OUT_INFO, ops::matmul_out, self_, other, out)
 }
 
 /// Type of [`TENSORDOT`].
@@ -1896,8 +1711,13 @@ pub(super) static TENSORDOT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn tensordot_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::tensordot(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &arg::<Vec<i64>>(a, 2)?, &arg::<Vec<i64>>(a, 3)?)?
-        .into_values()
+    or_return!(ops::tensordot(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        &or_return!(arg::<Vec<i64>>(a, 2)),
+        &or_return!(arg::<Vec<i64>>(a, 3))
+    ))
+    .into_values()
 }
 fn tensordot_adaptor(
     self_: &Tensor,
@@ -1905,10 +1725,9 @@ fn tensordot_adaptor(
     dims_self: &[i64],
     dims_other: &[i64],
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&TENSORDOT_INFO, &[&self_, &other, &dims_self, &dims_other]) {
-        return ops::tensordot(self_, other, dims_self, dims_other);
-    }
-    fallback(&TENSORDOT_INFO, &[&self_, &other, &dims_self, &dims_other])
+    adapted(&TENSORDOT_INFO, &[&self_, &other, &dims_self, &dims_other], &mut |()| {
+        ops::tensordot(self_, other, dims_self, dims_other)
+    })
 }
 
 fn tensordot_out_cpu(
@@ -1921,7 +1740,7 @@ fn tensordot_out_cpu(
     out::refuse_leaves_late([&*out], |[own_out]| {
         ops::tensordot_out(self_, other, dims_self, dims_other, own_out)
     })?;
-    let r = f::tensordot(self_, other, dims_self, dims_other)?;
+    let r = or_return!(f::tensordot(self_, other, dims_self, dims_other));
     out::copy_to_out(
         &OutDtype::Exact(
             "tensordot: Expected the output tensor to have dtype {want}, but got an output tensor with dtype {got}",
@@ -1961,14 +1780,14 @@ pub(super) static TENSORDOT_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&TENSORDOT_INFO),
 };
 fn tensordot_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 4)?;
-    ops::tensordot_out(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        &arg::<Vec<i64>>(a, 2)?,
-        &arg::<Vec<i64>>(a, 3)?,
-        &mut out,
-    )?;
+    let mut out = or_return!(arg::<Tensor>(a, 4));
+    or_return!(ops::tensordot_out(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        &or_return!(arg::<Vec<i64>>(a, 2)),
+        &or_return!(arg::<Vec<i64>>(a, 3)),
+        &mut out
+    ));
     Ok(vec![out.into_value()])
 }
 fn tensordot_out_adaptor(
@@ -1978,11 +1797,12 @@ fn tensordot_out_adaptor(
     dims_other: &[i64],
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&TENSORDOT_OUT_INFO, &[&self_, &other, &dims_self, &dims_other, &&*out]) {
+    let values_: &[&dyn AsValue] = &[&self_, &other, &dims_self, &dims_other, &&*out];
+    if let Some(_seen) = watched(&TENSORDOT_OUT_INFO, values_) {
         return ops::tensordot_out(self_, other, dims_self, dims_other, out);
     }
-    let v = call_fallback(&TENSORDOT_OUT_INFO, &[&self_, &other, &dims_self, &dims_other, &&*out])?;
-    *out = arg(&v, 0)?;
+    let v = or_return!(call_fallback(&TENSORDOT_OUT_INFO, values_));
+    *out = or_return!(arg(&v, 0));
     Ok(())
 }
 
@@ -2010,18 +1830,15 @@ pub(super) static KRON_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn kron_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::kron(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::kron, a)
 }
 fn kron_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&KRON_INFO, &[&self_, &other]) {
-        return ops::kron(self_, other);
-    }
-    fallback(&KRON_INFO, &[&self_, &other])
+    calls::adapt_t_t_to_t(&KRON_INFO, ops::kron, self_, other)
 }
 
 fn kron_out_cpu(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("mul", &[self_, other], &[&*out])?;
-    let r = f::kron(self_, other)?;
+    let r = or_return!(f::kron(self_, other));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`KRON_OUT`].
@@ -2052,17 +1869,10 @@ pub(super) static KRON_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&KRON_INFO),
 };
 fn kron_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::kron_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_w(ops::kron_out, a)
 }
 fn kron_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&KRON_OUT_INFO, &[&self_, &other, &&*out]) {
-        return ops::kron_out(self_, other, out);
-    }
-    let v = call_fallback(&KRON_OUT_INFO, &[&self_, &other, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_w(&KRON_OUT_INFO, ops::kron_out, self_, other, out)
 }
 
 /// Type of [`CHAIN_MATMUL`].
@@ -2097,13 +1907,10 @@ pub(super) static CHAIN_MATMUL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn chain_matmul_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::chain_matmul(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
+    calls::boxed_ts_to_t(ops::chain_matmul, a)
 }
 fn chain_matmul_adaptor(matrices: &[Tensor]) -> Result<Tensor> {
-    if let Some(_seen) = watched(&CHAIN_MATMUL_INFO, &[&matrices]) {
-        return ops::chain_matmul(matrices);
-    }
-    fallback(&CHAIN_MATMUL_INFO, &[&matrices])
+    calls::adapt_ts_to_t(&CHAIN_MATMUL_INFO, ops::chain_matmul, matrices)
 }
 
 /// Type of [`MATRIX_POWER`].
@@ -2131,20 +1938,17 @@ pub(super) static MATRIX_POWER_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn matrix_power_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::matrix_power(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
+    calls::boxed_t_i_to_t(ops::matrix_power, a)
 }
 fn matrix_power_adaptor(self_: &Tensor, n: i64) -> Result<Tensor> {
-    if let Some(_seen) = watched(&MATRIX_POWER_INFO, &[&self_, &n]) {
-        return ops::matrix_power(self_, n);
-    }
-    fallback(&MATRIX_POWER_INFO, &[&self_, &n])
+    calls::adapt_t_i_to_t(&MATRIX_POWER_INFO, ops::matrix_power, self_, n)
 }
 
 fn matrix_power_out_cpu(self_: &Tensor, n: i64, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients_late("matmul", &[self_], [&*out], |[own_out]| {
         ops::matrix_power_out(self_, n, own_out)
     })?;
-    let r = f::matrix_power(self_, n)?;
+    let r = or_return!(f::matrix_power(self_, n));
     out::copy_to_out(
         &OutDtype::CastOr(
             "matrix_power: Expected result to be safely castable from {want} dtype, but got result with dtype {got}",
@@ -2182,17 +1986,10 @@ pub(super) static MATRIX_POWER_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&MATRIX_POWER_INFO),
 };
 fn matrix_power_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::matrix_power_out(tensor_arg(a, 0)?, arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_i_w(ops::matrix_power_out, a)
 }
 fn matrix_power_out_adaptor(self_: &Tensor, n: i64, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&MATRIX_POWER_OUT_INFO, &[&self_, &n, &&*out]) {
-        return ops::matrix_power_out(self_, n, out);
-    }
-    let v = call_fallback(&MATRIX_POWER_OUT_INFO, &[&self_, &n, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_i_w(&MATRIX_POWER_OUT_INFO, ops::matrix_power_out, self_, n, out)
 }
 
 /// Type of [`MM_DTYPE`].
@@ -2223,18 +2020,15 @@ pub(super) static MM_DTYPE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn mm_dtype_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::mm_dtype(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_t_d_to_t(ops::mm_dtype, a)
 }
 fn mm_dtype_adaptor(self_: &Tensor, mat2: &Tensor, out_dtype: DType) -> Result<Tensor> {
-    if let Some(_seen) = watched(&MM_DTYPE_INFO, &[&self_, &mat2, &out_dtype]) {
-        return ops::mm_dtype(self_, mat2, out_dtype);
-    }
-    fallback(&MM_DTYPE_INFO, &[&self_, &mat2, &out_dtype])
+    calls::adapt_t_t_d_to_t(&MM_DTYPE_INFO, ops::mm_dtype, self_, mat2, out_dtype)
 }
 
 fn mm_dtype_out_cpu(self_: &Tensor, mat2: &Tensor, out_dtype: DType, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("mm", &[self_, mat2], &[&*out])?;
-    let r = f::mm_dtype(self_, mat2, out_dtype)?;
+    let r = or_return!(f::mm_dtype(self_, mat2, out_dtype));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`MM_DTYPE_OUT`].
@@ -2267,17 +2061,10 @@ pub(super) static MM_DTYPE_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&MM_DTYPE_INFO),
 };
 fn mm_dtype_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 3)?;
-    ops::mm_dtype_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_d_w(ops::mm_dtype_out, a)
 }
 fn mm_dtype_out_adaptor(self_: &Tensor, mat2: &Tensor, out_dtype: DType, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&MM_DTYPE_OUT_INFO, &[&self_, &mat2, &out_dtype, &&*out]) {
-        return ops::mm_dtype_out(self_, mat2, out_dtype, out);
-    }
-    let v = call_fallback(&MM_DTYPE_OUT_INFO, &[&self_, &mat2, &out_dtype, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_d_w(&MM_DTYPE_OUT_INFO, ops::mm_dtype_out, self_, mat2, out_dtype, out)
 }
 
 /// Type of [`BMM_DTYPE`].
@@ -2308,18 +2095,15 @@ pub(super) static BMM_DTYPE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn bmm_dtype_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::bmm_dtype(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_t_d_to_t(ops::bmm_dtype, a)
 }
 fn bmm_dtype_adaptor(self_: &Tensor, mat2: &Tensor, out_dtype: DType) -> Result<Tensor> {
-    if let Some(_seen) = watched(&BMM_DTYPE_INFO, &[&self_, &mat2, &out_dtype]) {
-        return ops::bmm_dtype(self_, mat2, out_dtype);
-    }
-    fallback(&BMM_DTYPE_INFO, &[&self_, &mat2, &out_dtype])
+    calls::adapt_t_t_d_to_t(&BMM_DTYPE_INFO, ops::bmm_dtype, self_, mat2, out_dtype)
 }
 
 fn bmm_dtype_out_cpu(self_: &Tensor, mat2: &Tensor, out_dtype: DType, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("bmm", &[self_, mat2], &[&*out])?;
-    let r = f::bmm_dtype(self_, mat2, out_dtype)?;
+    let r = or_return!(f::bmm_dtype(self_, mat2, out_dtype));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`BMM_DTYPE_OUT`].
@@ -2352,17 +2136,10 @@ pub(super) static BMM_DTYPE_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&BMM_DTYPE_INFO),
 };
 fn bmm_dtype_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 3)?;
-    ops::bmm_dtype_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_d_w(ops::bmm_dtype_out, a)
 }
 fn bmm_dtype_out_adaptor(self_: &Tensor, mat2: &Tensor, out_dtype: DType, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&BMM_DTYPE_OUT_INFO, &[&self_, &mat2, &out_dtype, &&*out]) {
-        return ops::bmm_dtype_out(self_, mat2, out_dtype, out);
-    }
-    let v = call_fallback(&BMM_DTYPE_OUT_INFO, &[&self_, &mat2, &out_dtype, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_d_w(&BMM_DTYPE_OUT_INFO, ops::bmm_dtype_out, self_, mat2, out_dtype, out)
 }
 
 /// Type of [`ADDMM_DTYPE`].
@@ -2397,15 +2174,7 @@ pub(super) static ADDMM_DTYPE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn addmm_dtype_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::addmm_dtype(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        tensor_arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-    )?
-    .into_values()
+    calls::boxed_t_t_t_d_n_n_to_t(ops::addmm_dtype, a)
 }
 fn addmm_dtype_adaptor(
     self_: &Tensor,
@@ -2415,10 +2184,16 @@ fn addmm_dtype_adaptor(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&ADDMM_DTYPE_INFO, &[&self_, &mat1, &mat2, &out_dtype, &beta, &alpha]) {
-        return ops::addmm_dtype(self_, mat1, mat2, out_dtype, beta, alpha);
-    }
-    fallback(&ADDMM_DTYPE_INFO, &[&self_, &mat1, &mat2, &out_dtype, &beta, &alpha])
+    calls::adapt_t_t_t_d_n_n_to_t(
+        &ADDMM_DTYPE_INFO,
+        ops::addmm_dtype,
+        self_,
+        mat1,
+        mat2,
+        out_dtype,
+        beta,
+        alpha,
+    )
 }
 
 fn addmm_dtype_out_cpu(
@@ -2431,7 +2206,7 @@ fn addmm_dtype_out_cpu(
     out: &mut Tensor,
 ) -> Result<()> {
     out::refuse_gradients("addmm", &[self_, mat1, mat2], &[&*out])?;
-    let r = f::addmm_dtype(self_, mat1, mat2, out_dtype, beta, alpha)?;
+    let r = or_return!(f::addmm_dtype(self_, mat1, mat2, out_dtype, beta, alpha));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`ADDMM_DTYPE_OUT`].
@@ -2467,17 +2242,7 @@ pub(super) static ADDMM_DTYPE_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&ADDMM_DTYPE_INFO),
 };
 fn addmm_dtype_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 6)?;
-    ops::addmm_dtype_out(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        tensor_arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        &mut out,
-    )?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_t_d_n_n_w(ops::addmm_dtype_out, a)
 }
 fn addmm_dtype_out_adaptor(
     self_: &Tensor,
@@ -2488,14 +2253,17 @@ fn addmm_dtype_out_adaptor(
     alpha: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) =
-        watched(&ADDMM_DTYPE_OUT_INFO, &[&self_, &mat1, &mat2, &out_dtype, &beta, &alpha, &&*out])
-    {
-        return ops::addmm_dtype_out(self_, mat1, mat2, out_dtype, beta, alpha, out);
-    }
-    let v = call_fallback(&ADDMM_DTYPE_OUT_INFO, &[&self_, &mat1, &mat2, &out_dtype, &beta, &alpha, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_t_d_n_n_w(
+        &ADDMM_DTYPE_OUT_INFO,
+        ops::addmm_dtype_out,
+        self_,
+        mat1,
+        mat2,
+        out_dtype,
+        beta,
+        alpha,
+        out,
+    )
 }
 
 /// Type of [`BADDBMM_DTYPE`].
@@ -2530,15 +2298,7 @@ pub(super) static BADDBMM_DTYPE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn baddbmm_dtype_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::baddbmm_dtype(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        tensor_arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-    )?
-    .into_values()
+    calls::boxed_t_t_t_d_n_n_to_t(ops::baddbmm_dtype, a)
 }
 fn baddbmm_dtype_adaptor(
     self_: &Tensor,
@@ -2548,11 +2308,16 @@ fn baddbmm_dtype_adaptor(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&BADDBMM_DTYPE_INFO, &[&self_, &batch1, &batch2, &out_dtype, &beta, &alpha])
-    {
-        return ops::baddbmm_dtype(self_, batch1, batch2, out_dtype, beta, alpha);
-    }
-    fallback(&BADDBMM_DTYPE_INFO, &[&self_, &batch1, &batch2, &out_dtype, &beta, &alpha])
+    calls::adapt_t_t_t_d_n_n_to_t(
+        &BADDBMM_DTYPE_INFO,
+        ops::baddbmm_dtype,
+        self_,
+        batch1,
+        batch2,
+        out_dtype,
+        beta,
+        alpha,
+    )
 }
 
 fn baddbmm_dtype_out_cpu(
@@ -2565,7 +2330,7 @@ fn baddbmm_dtype_out_cpu(
     out: &mut Tensor,
 ) -> Result<()> {
     out::refuse_gradients("baddbmm", &[self_, batch1, batch2], &[&*out])?;
-    let r = f::baddbmm_dtype(self_, batch1, batch2, out_dtype, beta, alpha)?;
+    let r = or_return!(f::baddbmm_dtype(self_, batch1, batch2, out_dtype, beta, alpha));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`BADDBMM_DTYPE_OUT`].
@@ -2601,17 +2366,7 @@ pub(super) static BADDBMM_DTYPE_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&BADDBMM_DTYPE_INFO),
 };
 fn baddbmm_dtype_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 6)?;
-    ops::baddbmm_dtype_out(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        tensor_arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        &mut out,
-    )?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_t_d_n_n_w(ops::baddbmm_dtype_out, a)
 }
 fn baddbmm_dtype_out_adaptor(
     self_: &Tensor,
@@ -2622,17 +2377,17 @@ fn baddbmm_dtype_out_adaptor(
     alpha: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) =
-        watched(&BADDBMM_DTYPE_OUT_INFO, &[&self_, &batch1, &batch2, &out_dtype, &beta, &alpha, &&*out])
-    {
-        return ops::baddbmm_dtype_out(self_, batch1, batch2, out_dtype, beta, alpha, out);
-    }
-    let v = call_fallback(
+    calls::adapt_t_t_t_d_n_n_w(
         &BADDBMM_DTYPE_OUT_INFO,
-        &[&self_, &batch1, &batch2, &out_dtype, &beta, &alpha, &&*out],
-    )?;
-    *out = arg(&v, 0)?;
-    Ok(())
+        ops::baddbmm_dtype_out,
+        self_,
+        batch1,
+        batch2,
+        out_dtype,
+        beta,
+        alpha,
+        out,
+    )
 }
 
 /// Type of [`LINALG_VECDOT`].
@@ -2671,20 +2426,17 @@ pub(super) static LINALG_VECDOT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_vecdot_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::linalg_vecdot(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_t_i_to_t(ops::linalg_vecdot, a)
 }
 fn linalg_vecdot_adaptor(x: &Tensor, y: &Tensor, dim: i64) -> Result<Tensor> {
-    if let Some(_seen) = watched(&LINALG_VECDOT_INFO, &[&x, &y, &dim]) {
-        return ops::linalg_vecdot(x, y, dim);
-    }
-    fallback(&LINALG_VECDOT_INFO, &[&x, &y, &dim])
+    calls::adapt_t_t_i_to_t(&LINALG_VECDOT_INFO, ops::linalg_vecdot, x, y, dim)
 }
 
 fn linalg_vecdot_out_cpu(x: &Tensor, y: &Tensor, dim: i64, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients_late("sum", &[x, y], [&*out], |[own_out]| {
         ops::linalg_vecdot_out(x, y, dim, own_out)
     })?;
-    let r = f::linalg_vecdot(x, y, dim)?;
+    let r = or_return!(f::linalg_vecdot(x, y, dim));
     out::copy_to_out(&OutDtype::Exact("linalg.vecdot: Expected out of dtype{want} but found {got}"), out, &r)
 }
 /// Type of [`LINALG_VECDOT_OUT`].
@@ -2717,17 +2469,10 @@ pub(super) static LINALG_VECDOT_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LINALG_VECDOT_INFO),
 };
 fn linalg_vecdot_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 3)?;
-    ops::linalg_vecdot_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_i_w(ops::linalg_vecdot_out, a)
 }
 fn linalg_vecdot_out_adaptor(x: &Tensor, y: &Tensor, dim: i64, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&LINALG_VECDOT_OUT_INFO, &[&x, &y, &dim, &&*out]) {
-        return ops::linalg_vecdot_out(x, y, dim, out);
-    }
-    let v = call_fallback(&LINALG_VECDOT_OUT_INFO, &[&x, &y, &dim, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_i_w(&LINALG_VECDOT_OUT_INFO, ops::linalg_vecdot_out, x, y, dim, out)
 }
 
 fn linalg_cross_cpu(self_: &Tensor, other: &Tensor, dim: i64) -> Result<Tensor> {
@@ -2762,18 +2507,15 @@ pub(super) static LINALG_CROSS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_cross_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::linalg_cross(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_t_i_to_t(ops::linalg_cross, a)
 }
 fn linalg_cross_adaptor(self_: &Tensor, other: &Tensor, dim: i64) -> Result<Tensor> {
-    if let Some(_seen) = watched(&LINALG_CROSS_INFO, &[&self_, &other, &dim]) {
-        return ops::linalg_cross(self_, other, dim);
-    }
-    fallback(&LINALG_CROSS_INFO, &[&self_, &other, &dim])
+    calls::adapt_t_t_i_to_t(&LINALG_CROSS_INFO, ops::linalg_cross, self_, other, dim)
 }
 
 fn linalg_cross_out_cpu(self_: &Tensor, other: &Tensor, dim: i64, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("linalg_cross", &[self_, other], &[&*out])?;
-    let r = f::linalg_cross(self_, other, dim)?;
+    let r = or_return!(f::linalg_cross(self_, other, dim));
     out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`LINALG_CROSS_OUT`].
@@ -2806,17 +2548,10 @@ pub(super) static LINALG_CROSS_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LINALG_CROSS_INFO),
 };
 fn linalg_cross_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 3)?;
-    ops::linalg_cross_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_i_w(ops::linalg_cross_out, a)
 }
 fn linalg_cross_out_adaptor(self_: &Tensor, other: &Tensor, dim: i64, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&LINALG_CROSS_OUT_INFO, &[&self_, &other, &dim, &&*out]) {
-        return ops::linalg_cross_out(self_, other, dim, out);
-    }
-    let v = call_fallback(&LINALG_CROSS_OUT_INFO, &[&self_, &other, &dim, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_i_w(&LINALG_CROSS_OUT_INFO, ops::linalg_cross_out, self_, other, dim, out)
 }
 
 /// Type of [`CROSS`].
@@ -2854,18 +2589,15 @@ pub(super) static CROSS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn cross_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::cross(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_t_oi_to_t(ops::cross, a)
 }
 fn cross_adaptor(self_: &Tensor, other: &Tensor, dim: Option<i64>) -> Result<Tensor> {
-    if let Some(_seen) = watched(&CROSS_INFO, &[&self_, &other, &dim]) {
-        return ops::cross(self_, other, dim);
-    }
-    fallback(&CROSS_INFO, &[&self_, &other, &dim])
+    calls::adapt_t_t_oi_to_t(&CROSS_INFO, ops::cross, self_, other, dim)
 }
 
 fn cross_out_cpu(self_: &Tensor, other: &Tensor, dim: Option<i64>, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("linalg_cross", &[self_, other], &[&*out])?;
-    let r = f::cross(self_, other, dim)?;
+    let r = or_return!(f::cross(self_, other, dim));
     out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`CROSS_OUT`].
@@ -2897,17 +2629,10 @@ pub(super) static CROSS_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&CROSS_INFO),
 };
 fn cross_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 3)?;
-    ops::cross_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_oi_w(ops::cross_out, a)
 }
 fn cross_out_adaptor(self_: &Tensor, other: &Tensor, dim: Option<i64>, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&CROSS_OUT_INFO, &[&self_, &other, &dim, &&*out]) {
-        return ops::cross_out(self_, other, dim, out);
-    }
-    let v = call_fallback(&CROSS_OUT_INFO, &[&self_, &other, &dim, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_oi_w(&CROSS_OUT_INFO, ops::cross_out, self_, other, dim, out)
 }
 
 /// Type of [`LINALG_MULTI_DOT`].
@@ -2939,13 +2664,10 @@ pub(super) static LINALG_MULTI_DOT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_multi_dot_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::linalg_multi_dot(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
+    calls::boxed_ts_to_t(ops::linalg_multi_dot, a)
 }
 fn linalg_multi_dot_adaptor(tensors: &[Tensor]) -> Result<Tensor> {
-    if let Some(_seen) = watched(&LINALG_MULTI_DOT_INFO, &[&tensors]) {
-        return ops::linalg_multi_dot(tensors);
-    }
-    fallback(&LINALG_MULTI_DOT_INFO, &[&tensors])
+    calls::adapt_ts_to_t(&LINALG_MULTI_DOT_INFO, ops::linalg_multi_dot, tensors)
 }
 
 fn linalg_multi_dot_out_cpu(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
@@ -2959,7 +2681,7 @@ fn linalg_multi_dot_out_cpu(tensors: &[Tensor], out: &mut Tensor) -> Result<()> 
         [&*out],
         |[own_out]| ops::linalg_multi_dot_out(tensors, own_out),
     )?;
-    let r = f::linalg_multi_dot(tensors)?;
+    let r = or_return!(f::linalg_multi_dot(tensors));
     out::copy_to_out(
         &OutDtype::Exact("multi_dot(): expected out tensor to have dtype {want_c} but got {got_c}"),
         out,
@@ -2991,15 +2713,8 @@ pub(super) static LINALG_MULTI_DOT_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LINALG_MULTI_DOT_INFO),
 };
 fn linalg_multi_dot_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::linalg_multi_dot_out(&arg::<Vec<Tensor>>(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_ts_w(ops::linalg_multi_dot_out, a)
 }
 fn linalg_multi_dot_out_adaptor(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&LINALG_MULTI_DOT_OUT_INFO, &[&tensors, &&*out]) {
-        return ops::linalg_multi_dot_out(tensors, out);
-    }
-    let v = call_fallback(&LINALG_MULTI_DOT_OUT_INFO, &[&tensors, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_ts_w(&LINALG_MULTI_DOT_OUT_INFO, ops::linalg_multi_dot_out, tensors, out)
 }

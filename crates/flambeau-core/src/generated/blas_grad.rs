@@ -24,14 +24,14 @@ impl Backward for MmBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) {
-            let mat2 = &self.mat2.unpack_last(cx, "mat2")?;
-            Some(mm_left(grad, mat2)?)
+            let mat2 = &or_return!(self.mat2.unpack_last(cx, "mat2"));
+            Some(or_return!(mm_left(grad, mat2)))
         } else {
             None
         };
         let g1 = if cx.need(1) {
-            let self_ = &self.self_.unpack_last(cx, "self")?;
-            Some(mm_right(grad, self_)?)
+            let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+            Some(or_return!(mm_right(grad, self_)))
         } else {
             None
         };
@@ -45,7 +45,7 @@ impl Backward for MmBackward {
 #[cold]
 #[inline(never)]
 fn mm_tangent(self_: &Tensor, mat2: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
+    rt::jvp_one(&mut |()| -> Result<Option<Tensor>> {
         let self_t_ = rt::tangent_or_zeros(self_)?;
         let self_t = &self_t_;
         let mat2_t_ = rt::tangent_or_zeros(mat2)?;
@@ -56,26 +56,30 @@ fn mm_tangent(self_: &Tensor, mat2: &Tensor) -> Result<Option<Tensor>> {
 
 pub(super) fn mm_autograd(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, mat2]);
-    let mut out = rt::below(|| ops::mm(self_, mat2))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::mm(self_, mat2)
+    });
     if rec {
         let edges = Edges::of([Some(self_), Some(mat2)]);
         let body = MmBackward {
             mat2: Saved::input_if(edges.wants(0), mat2),
             self_: Saved::input_if(edges.wants(1), self_),
         };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, mat2]) {
-        let t = mm_tangent(self_, mat2)?;
-        rt::set_tangent(&out, t)?;
+        let t = mm_tangent(self_, mat2);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn mm_out_autograd(self_: &Tensor, mat2: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("mm", &[self_, mat2], &[&*out])?;
-    rt::below(|| ops::mm_out(self_, mat2, out))
+    or_return!(rt::check_out("mm", &[self_, mat2], &[&*out]));
+    let _below = rt::Below::new();
+    ops::mm_out(self_, mat2, out)
 }
 /// Node of `bmm`.
 pub struct BmmBackward {
@@ -87,14 +91,14 @@ impl Backward for BmmBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) {
-            let mat2 = &self.mat2.unpack_last(cx, "mat2")?;
-            Some(bmm_left(grad, mat2)?)
+            let mat2 = &or_return!(self.mat2.unpack_last(cx, "mat2"));
+            Some(or_return!(bmm_left(grad, mat2)))
         } else {
             None
         };
         let g1 = if cx.need(1) {
-            let self_ = &self.self_.unpack_last(cx, "self")?;
-            Some(bmm_right(grad, self_)?)
+            let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+            Some(or_return!(bmm_right(grad, self_)))
         } else {
             None
         };
@@ -108,40 +112,41 @@ impl Backward for BmmBackward {
 #[cold]
 #[inline(never)]
 fn bmm_tangent(self_: &Tensor, mat2: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let duals: &[&Tensor] = &[self_, mat2];
-        rt::transposed(duals, &[self_, mat2], |mut a| {
-            let self_ = a.one()?;
-            let mat2 = a.one()?;
-            let r = ops::bmm(self_, mat2)?;
-            Ok(vec![r])
-        })
-        .map(|t| t.into_iter().next())
+    let duals: &[&Tensor] = &[self_, mat2];
+    rt::transposed_one(duals, &[self_, mat2], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
+        let self_ = a.one()?;
+        let mat2 = a.one()?;
+        let r = ops::bmm(self_, mat2)?;
+        Ok(vec![r])
     })
 }
 
 pub(super) fn bmm_autograd(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, mat2]);
-    let mut out = rt::below(|| ops::bmm(self_, mat2))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::bmm(self_, mat2)
+    });
     if rec {
         let edges = Edges::of([Some(self_), Some(mat2)]);
         let body = BmmBackward {
             mat2: Saved::input_if(edges.wants(0), mat2),
             self_: Saved::input_if(edges.wants(1), self_),
         };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, mat2]) {
-        let t = bmm_tangent(self_, mat2)?;
-        rt::set_tangent(&out, t)?;
+        let t = bmm_tangent(self_, mat2);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn bmm_out_autograd(self_: &Tensor, mat2: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("bmm", &[self_, mat2], &[&*out])?;
-    rt::below(|| ops::bmm_out(self_, mat2, out))
+    or_return!(rt::check_out("bmm", &[self_, mat2], &[&*out]));
+    let _below = rt::Below::new();
+    ops::bmm_out(self_, mat2, out)
 }
 /// Node of `addmm`.
 pub struct AddmmBackward {
@@ -156,16 +161,16 @@ impl Backward for AddmmBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let alpha = self.alpha;
         let beta = self.beta;
-        let g0 = if cx.need(0) { Some(mul_scalar(grad, beta.conj())?) } else { None };
+        let g0 = if cx.need(0) { Some(or_return!(mul_scalar(grad, beta.conj()))) } else { None };
         let g1 = if cx.need(1) {
-            let mat2 = &self.mat2.unpack_last(cx, "mat2")?;
-            Some(mul_scalar(&mm_left(grad, mat2)?, alpha.conj())?)
+            let mat2 = &or_return!(self.mat2.unpack_last(cx, "mat2"));
+            Some(or_return!(mul_scalar(&mm_left(grad, mat2)?, alpha.conj())))
         } else {
             None
         };
         let g2 = if cx.need(2) {
-            let mat1 = &self.mat1.unpack_last(cx, "mat1")?;
-            Some(mul_scalar(&mm_right(grad, mat1)?, alpha.conj())?)
+            let mat1 = &or_return!(self.mat1.unpack_last(cx, "mat1"));
+            Some(or_return!(mul_scalar(&mm_right(grad, mat1)?, alpha.conj())))
         } else {
             None
         };
@@ -186,17 +191,14 @@ fn addmm_tangent(
     alpha: Scalar,
     old: &Tensor,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let duals: &[&Tensor] = &[self_, mat1, mat2];
-        let self_ = old;
-        rt::transposed(duals, &[self_, mat1, mat2], |mut a| {
-            let self_ = a.one()?;
-            let mat1 = a.one()?;
-            let mat2 = a.one()?;
-            let r = ops::addmm(self_, mat1, mat2, beta, alpha)?;
-            Ok(vec![r])
-        })
-        .map(|t| t.into_iter().next())
+    let duals: &[&Tensor] = &[self_, mat1, mat2];
+    let self_ = old;
+    rt::transposed_one(duals, &[self_, mat1, mat2], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
+        let self_ = a.one()?;
+        let mat1 = a.one()?;
+        let mat2 = a.one()?;
+        let r = ops::addmm(self_, mat1, mat2, beta, alpha)?;
+        Ok(vec![r])
     })
 }
 
@@ -208,7 +210,10 @@ pub(super) fn addmm_autograd(
     alpha: Scalar,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[self_, mat1, mat2]);
-    let mut out = rt::below(|| ops::addmm(self_, mat1, mat2, beta, alpha))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::addmm(self_, mat1, mat2, beta, alpha)
+    });
     if rec {
         let edges = Edges::of([Some(self_), Some(mat1), Some(mat2)]);
         let body = AddmmBackward {
@@ -217,12 +222,12 @@ pub(super) fn addmm_autograd(
             mat1: Saved::input_if(edges.wants(2), mat1),
             mat2: Saved::input_if(edges.wants(1), mat2),
         };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, mat1, mat2]) {
-        let t = addmm_tangent(self_, mat1, mat2, beta, alpha, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = addmm_tangent(self_, mat1, mat2, beta, alpha, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -235,25 +240,30 @@ pub(super) fn addmm_inplace_autograd(
     alpha: Scalar,
 ) -> Result<()> {
     let rec = rt::recording(&[self_, mat1, mat2]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
+    if rec {
         let edges = Edges::of([Some(self_), Some(mat1), Some(mat2)]);
         let s_mat1 = Saved::input_if(edges.wants(2), mat1);
         let s_mat2 = Saved::input_if(edges.wants(1), mat2);
-        rt::check_saved()?;
-        Some((edges, s_mat1, s_mat2))
-    } else {
-        None
-    };
-    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
-    rt::below(|| ops::addmm_(self_, mat1, mat2, beta, alpha))?;
-    if let Some((edges, s_mat1, s_mat2)) = before {
+        or_return!(rt::check_saved());
+        or_return!({
+            let _below = rt::Below::new();
+            ops::addmm_(self_, mat1, mat2, beta, alpha)
+        });
         let body = AddmmBackward { alpha, beta, mat1: s_mat1, mat2: s_mat2 };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::addmm_(self_, mat1, mat2, beta, alpha)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_, mat1, mat2]) {
-        let t = addmm_tangent(self_, mat1, mat2, beta, alpha, old.as_ref().unwrap_or(self_))?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = addmm_tangent(self_, mat1, mat2, beta, alpha, old.as_ref().unwrap_or(self_));
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
@@ -266,8 +276,9 @@ pub(super) fn addmm_out_autograd(
     alpha: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("addmm", &[self_, mat1, mat2], &[&*out])?;
-    rt::below(|| ops::addmm_out(self_, mat1, mat2, beta, alpha, out))
+    or_return!(rt::check_out("addmm", &[self_, mat1, mat2], &[&*out]));
+    let _below = rt::Below::new();
+    ops::addmm_out(self_, mat1, mat2, beta, alpha, out)
 }
 /// Node of `baddbmm`.
 pub struct BaddbmmBackward {
@@ -282,16 +293,16 @@ impl Backward for BaddbmmBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let alpha = self.alpha;
         let beta = self.beta;
-        let g0 = if cx.need(0) { Some(mul_scalar(grad, beta.conj())?) } else { None };
+        let g0 = if cx.need(0) { Some(or_return!(mul_scalar(grad, beta.conj()))) } else { None };
         let g1 = if cx.need(1) {
-            let batch2 = &self.batch2.unpack_last(cx, "batch2")?;
-            Some(mul_scalar(&bmm_left(grad, batch2)?, alpha.conj())?)
+            let batch2 = &or_return!(self.batch2.unpack_last(cx, "batch2"));
+            Some(or_return!(mul_scalar(&bmm_left(grad, batch2)?, alpha.conj())))
         } else {
             None
         };
         let g2 = if cx.need(2) {
-            let batch1 = &self.batch1.unpack_last(cx, "batch1")?;
-            Some(mul_scalar(&bmm_right(grad, batch1)?, alpha.conj())?)
+            let batch1 = &or_return!(self.batch1.unpack_last(cx, "batch1"));
+            Some(or_return!(mul_scalar(&bmm_right(grad, batch1)?, alpha.conj())))
         } else {
             None
         };
@@ -312,17 +323,14 @@ fn baddbmm_tangent(
     alpha: Scalar,
     old: &Tensor,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let duals: &[&Tensor] = &[self_, batch1, batch2];
-        let self_ = old;
-        rt::transposed(duals, &[self_, batch1, batch2], |mut a| {
-            let self_ = a.one()?;
-            let batch1 = a.one()?;
-            let batch2 = a.one()?;
-            let r = ops::baddbmm(self_, batch1, batch2, beta, alpha)?;
-            Ok(vec![r])
-        })
-        .map(|t| t.into_iter().next())
+    let duals: &[&Tensor] = &[self_, batch1, batch2];
+    let self_ = old;
+    rt::transposed_one(duals, &[self_, batch1, batch2], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
+        let self_ = a.one()?;
+        let batch1 = a.one()?;
+        let batch2 = a.one()?;
+        let r = ops::baddbmm(self_, batch1, batch2, beta, alpha)?;
+        Ok(vec![r])
     })
 }
 
@@ -334,7 +342,10 @@ pub(super) fn baddbmm_autograd(
     alpha: Scalar,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[self_, batch1, batch2]);
-    let mut out = rt::below(|| ops::baddbmm(self_, batch1, batch2, beta, alpha))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::baddbmm(self_, batch1, batch2, beta, alpha)
+    });
     if rec {
         let edges = Edges::of([Some(self_), Some(batch1), Some(batch2)]);
         let body = BaddbmmBackward {
@@ -343,12 +354,12 @@ pub(super) fn baddbmm_autograd(
             batch2: Saved::input_if(edges.wants(1), batch2),
             beta,
         };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, batch1, batch2]) {
-        let t = baddbmm_tangent(self_, batch1, batch2, beta, alpha, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = baddbmm_tangent(self_, batch1, batch2, beta, alpha, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -361,25 +372,30 @@ pub(super) fn baddbmm_inplace_autograd(
     alpha: Scalar,
 ) -> Result<()> {
     let rec = rt::recording(&[self_, batch1, batch2]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
+    if rec {
         let edges = Edges::of([Some(self_), Some(batch1), Some(batch2)]);
         let s_batch1 = Saved::input_if(edges.wants(2), batch1);
         let s_batch2 = Saved::input_if(edges.wants(1), batch2);
-        rt::check_saved()?;
-        Some((edges, s_batch1, s_batch2))
-    } else {
-        None
-    };
-    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
-    rt::below(|| ops::baddbmm_(self_, batch1, batch2, beta, alpha))?;
-    if let Some((edges, s_batch1, s_batch2)) = before {
+        or_return!(rt::check_saved());
+        or_return!({
+            let _below = rt::Below::new();
+            ops::baddbmm_(self_, batch1, batch2, beta, alpha)
+        });
         let body = BaddbmmBackward { alpha, batch1: s_batch1, batch2: s_batch2, beta };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::baddbmm_(self_, batch1, batch2, beta, alpha)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_, batch1, batch2]) {
-        let t = baddbmm_tangent(self_, batch1, batch2, beta, alpha, old.as_ref().unwrap_or(self_))?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = baddbmm_tangent(self_, batch1, batch2, beta, alpha, old.as_ref().unwrap_or(self_));
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
@@ -392,8 +408,9 @@ pub(super) fn baddbmm_out_autograd(
     alpha: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("baddbmm", &[self_, batch1, batch2], &[&*out])?;
-    rt::below(|| ops::baddbmm_out(self_, batch1, batch2, beta, alpha, out))
+    or_return!(rt::check_out("baddbmm", &[self_, batch1, batch2], &[&*out]));
+    let _below = rt::Below::new();
+    ops::baddbmm_out(self_, batch1, batch2, beta, alpha, out)
 }
 /// Node of `addr`.
 pub struct AddrBackward {
@@ -408,16 +425,16 @@ impl Backward for AddrBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let alpha = self.alpha;
         let beta = self.beta;
-        let g0 = if cx.need(0) { Some(mul_scalar(grad, beta.conj())?) } else { None };
+        let g0 = if cx.need(0) { Some(or_return!(mul_scalar(grad, beta.conj()))) } else { None };
         let g1 = if cx.need(1) {
-            let vec2 = &self.vec2.unpack_last(cx, "vec2")?;
-            Some(addr_vector(grad, vec2, alpha)?)
+            let vec2 = &or_return!(self.vec2.unpack_last(cx, "vec2"));
+            Some(or_return!(addr_vector(grad, vec2, alpha)))
         } else {
             None
         };
         let g2 = if cx.need(2) {
-            let vec1 = &self.vec1.unpack_last(cx, "vec1")?;
-            Some(addr_vector(&ops::t(grad)?, vec1, alpha)?)
+            let vec1 = &or_return!(self.vec1.unpack_last(cx, "vec1"));
+            Some(or_return!(addr_vector(&ops::t(grad)?, vec1, alpha)))
         } else {
             None
         };
@@ -438,17 +455,14 @@ fn addr_tangent(
     alpha: Scalar,
     old: &Tensor,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let duals: &[&Tensor] = &[self_, vec1, vec2];
-        let self_ = old;
-        rt::transposed(duals, &[self_, vec1, vec2], |mut a| {
-            let self_ = a.one()?;
-            let vec1 = a.one()?;
-            let vec2 = a.one()?;
-            let r = ops::addr(self_, vec1, vec2, beta, alpha)?;
-            Ok(vec![r])
-        })
-        .map(|t| t.into_iter().next())
+    let duals: &[&Tensor] = &[self_, vec1, vec2];
+    let self_ = old;
+    rt::transposed_one(duals, &[self_, vec1, vec2], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
+        let self_ = a.one()?;
+        let vec1 = a.one()?;
+        let vec2 = a.one()?;
+        let r = ops::addr(self_, vec1, vec2, beta, alpha)?;
+        Ok(vec![r])
     })
 }
 
@@ -460,7 +474,10 @@ pub(super) fn addr_autograd(
     alpha: Scalar,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[self_, vec1, vec2]);
-    let mut out = rt::below(|| ops::addr(self_, vec1, vec2, beta, alpha))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::addr(self_, vec1, vec2, beta, alpha)
+    });
     if rec {
         let edges = Edges::of([Some(self_), Some(vec1), Some(vec2)]);
         let body = AddrBackward {
@@ -469,12 +486,12 @@ pub(super) fn addr_autograd(
             vec1: Saved::input_if(edges.wants(2), vec1),
             vec2: Saved::input_if(edges.wants(1), vec2),
         };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, vec1, vec2]) {
-        let t = addr_tangent(self_, vec1, vec2, beta, alpha, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = addr_tangent(self_, vec1, vec2, beta, alpha, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -487,25 +504,30 @@ pub(super) fn addr_inplace_autograd(
     alpha: Scalar,
 ) -> Result<()> {
     let rec = rt::recording(&[self_, vec1, vec2]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
+    if rec {
         let edges = Edges::of([Some(self_), Some(vec1), Some(vec2)]);
         let s_vec1 = Saved::input_if(edges.wants(2), vec1);
         let s_vec2 = Saved::input_if(edges.wants(1), vec2);
-        rt::check_saved()?;
-        Some((edges, s_vec1, s_vec2))
-    } else {
-        None
-    };
-    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
-    rt::below(|| ops::addr_(self_, vec1, vec2, beta, alpha))?;
-    if let Some((edges, s_vec1, s_vec2)) = before {
+        or_return!(rt::check_saved());
+        or_return!({
+            let _below = rt::Below::new();
+            ops::addr_(self_, vec1, vec2, beta, alpha)
+        });
         let body = AddrBackward { alpha, beta, vec1: s_vec1, vec2: s_vec2 };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::addr_(self_, vec1, vec2, beta, alpha)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_, vec1, vec2]) {
-        let t = addr_tangent(self_, vec1, vec2, beta, alpha, old.as_ref().unwrap_or(self_))?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = addr_tangent(self_, vec1, vec2, beta, alpha, old.as_ref().unwrap_or(self_));
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
@@ -518,8 +540,9 @@ pub(super) fn addr_out_autograd(
     alpha: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("addr", &[self_, vec1, vec2], &[&*out])?;
-    rt::below(|| ops::addr_out(self_, vec1, vec2, beta, alpha, out))
+    or_return!(rt::check_out("addr", &[self_, vec1, vec2], &[&*out]));
+    let _below = rt::Below::new();
+    ops::addr_out(self_, vec1, vec2, beta, alpha, out)
 }
 /// Node of `dot`.
 pub struct DotBackward {
@@ -531,14 +554,14 @@ impl Backward for DotBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) {
-            let tensor = &self.tensor.unpack_last(cx, "tensor")?;
-            Some(mul(grad, &conj(tensor)?)?)
+            let tensor = &or_return!(self.tensor.unpack_last(cx, "tensor"));
+            Some(or_return!(mul(grad, &conj(tensor)?)))
         } else {
             None
         };
         let g1 = if cx.need(1) {
-            let self_ = &self.self_.unpack_last(cx, "self")?;
-            Some(mul(grad, &conj(self_)?)?)
+            let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+            Some(or_return!(mul(grad, &conj(self_)?)))
         } else {
             None
         };
@@ -552,38 +575,39 @@ impl Backward for DotBackward {
 #[cold]
 #[inline(never)]
 fn dot_tangent(self_: &Tensor, tensor: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let duals: &[&Tensor] = &[self_, tensor];
-        rt::transposed(duals, &[self_, tensor], |mut a| {
-            let self_ = a.one()?;
-            let tensor = a.one()?;
-            let r = ops::dot(self_, tensor)?;
-            Ok(vec![r])
-        })
-        .map(|t| t.into_iter().next())
+    let duals: &[&Tensor] = &[self_, tensor];
+    rt::transposed_one(duals, &[self_, tensor], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
+        let self_ = a.one()?;
+        let tensor = a.one()?;
+        let r = ops::dot(self_, tensor)?;
+        Ok(vec![r])
     })
 }
 
 pub(super) fn dot_autograd(self_: &Tensor, tensor: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, tensor]);
-    let mut out = rt::below(|| ops::dot(self_, tensor))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::dot(self_, tensor)
+    });
     if rec {
         let edges = Edges::of([Some(self_), Some(tensor)]);
         let body = DotBackward {
             self_: Saved::input_if(edges.wants(1), self_),
             tensor: Saved::input_if(edges.wants(0), tensor),
         };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, tensor]) {
-        let t = dot_tangent(self_, tensor)?;
-        rt::set_tangent(&out, t)?;
+        let t = dot_tangent(self_, tensor);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn dot_out_autograd(self_: &Tensor, tensor: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("dot", &[self_, tensor], &[&*out])?;
-    rt::below(|| ops::dot_out(self_, tensor, out))
+    or_return!(rt::check_out("dot", &[self_, tensor], &[&*out]));
+    let _below = rt::Below::new();
+    ops::dot_out(self_, tensor, out)
 }

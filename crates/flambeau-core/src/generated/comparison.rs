@@ -3,7 +3,7 @@
 //! Operators of the family `comparison`.
 
 #[allow(unused_imports)]
-use super::{D, a, args, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, calls, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::comparison as f;
 
@@ -14,7 +14,7 @@ pub static EQ_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::EQ,
     promote: Promote::Default,
     rare: Rare::COMPLEX32.and(Rare::BCOMPLEX32.and(Rare::FLOAT8.and(Rare::UNSIGNED))),
-    kernels: Kernels::new(&[&EQ, &EQ_, &EQ_OUT]),
+    kernels: Kernels::new(&[EQ.any(), EQ_.any(), EQ_OUT.any()]),
 };
 fn eq_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&EQ_SPEC, &[self_, other], &[])
@@ -46,13 +46,10 @@ pub(super) static EQ_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn eq_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::eq(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::eq, a)
 }
 fn eq_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&EQ_INFO, &[&self_, &other]) {
-        return ops::eq(self_, other);
-    }
-    fallback(&EQ_INFO, &[&self_, &other])
+    calls::adapt_t_t_to_t(&EQ_INFO, ops::eq, self_, other)
 }
 
 fn eq_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
@@ -93,14 +90,10 @@ pub(super) static EQ__INFO: OpInfo = OpInfo {
     functional: Some(&EQ_INFO),
 };
 fn eq_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::eq_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_t(ops::eq_, a, &[0])
 }
 fn eq_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&EQ__INFO, &[&self_, &other]) {
-        return ops::eq_(self_, other);
-    }
-    call_fallback(&EQ__INFO, &[&self_, &other]).map(drop)
+    calls::adapt_t_t(&EQ__INFO, ops::eq_, self_, other)
 }
 
 fn eq_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -142,17 +135,10 @@ pub(super) static EQ_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&EQ_INFO),
 };
 fn eq_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::eq_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_w(ops::eq_out, a)
 }
 fn eq_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&EQ_OUT_INFO, &[&self_, &other, &&*out]) {
-        return ops::eq_out(self_, other, out);
-    }
-    let v = call_fallback(&EQ_OUT_INFO, &[&self_, &other, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_w(&EQ_OUT_INFO, ops::eq_out, self_, other, out)
 }
 
 /// `ne.Tensor`: formula and rules.
@@ -162,7 +148,7 @@ pub static NE_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::NE,
     promote: Promote::Default,
     rare: Rare::COMPLEX32.and(Rare::BCOMPLEX32.and(Rare::FLOAT8.and(Rare::UNSIGNED))),
-    kernels: Kernels::new(&[&NE, &NE_, &NE_OUT]),
+    kernels: Kernels::new(&[NE.any(), NE_.any(), NE_OUT.any()]),
 };
 fn ne_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&NE_SPEC, &[self_, other], &[])
@@ -194,13 +180,10 @@ pub(super) static NE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn ne_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::ne(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::ne, a)
 }
 fn ne_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&NE_INFO, &[&self_, &other]) {
-        return ops::ne(self_, other);
-    }
-    fallback(&NE_INFO, &[&self_, &other])
+    calls::adapt_t_t_to_t(&NE_INFO, ops::ne, self_, other)
 }
 
 fn ne_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
@@ -241,14 +224,10 @@ pub(super) static NE__INFO: OpInfo = OpInfo {
     functional: Some(&NE_INFO),
 };
 fn ne_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::ne_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_t(ops::ne_, a, &[0])
 }
 fn ne_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&NE__INFO, &[&self_, &other]) {
-        return ops::ne_(self_, other);
-    }
-    call_fallback(&NE__INFO, &[&self_, &other]).map(drop)
+    calls::adapt_t_t(&NE__INFO, ops::ne_, self_, other)
 }
 
 fn ne_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -290,17 +269,10 @@ pub(super) static NE_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&NE_INFO),
 };
 fn ne_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::ne_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_w(ops::ne_out, a)
 }
 fn ne_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&NE_OUT_INFO, &[&self_, &other, &&*out]) {
-        return ops::ne_out(self_, other, out);
-    }
-    let v = call_fallback(&NE_OUT_INFO, &[&self_, &other, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_w(&NE_OUT_INFO, ops::ne_out, self_, other, out)
 }
 
 /// `lt.Tensor`: formula and rules.
@@ -310,7 +282,7 @@ pub static LT_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::LT,
     promote: Promote::Default,
     rare: Rare::NONE,
-    kernels: Kernels::new(&[&LT, &LT_, &LT_OUT]),
+    kernels: Kernels::new(&[LT.any(), LT_.any(), LT_OUT.any()]),
 };
 fn lt_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&LT_SPEC, &[self_, other], &[])
@@ -342,13 +314,10 @@ pub(super) static LT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn lt_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::lt(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::lt, a)
 }
 fn lt_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&LT_INFO, &[&self_, &other]) {
-        return ops::lt(self_, other);
-    }
-    fallback(&LT_INFO, &[&self_, &other])
+    calls::adapt_t_t_to_t(&LT_INFO, ops::lt, self_, other)
 }
 
 fn lt_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
@@ -389,14 +358,10 @@ pub(super) static LT__INFO: OpInfo = OpInfo {
     functional: Some(&LT_INFO),
 };
 fn lt_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::lt_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_t(ops::lt_, a, &[0])
 }
 fn lt_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&LT__INFO, &[&self_, &other]) {
-        return ops::lt_(self_, other);
-    }
-    call_fallback(&LT__INFO, &[&self_, &other]).map(drop)
+    calls::adapt_t_t(&LT__INFO, ops::lt_, self_, other)
 }
 
 fn lt_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -438,17 +403,10 @@ pub(super) static LT_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LT_INFO),
 };
 fn lt_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::lt_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_w(ops::lt_out, a)
 }
 fn lt_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&LT_OUT_INFO, &[&self_, &other, &&*out]) {
-        return ops::lt_out(self_, other, out);
-    }
-    let v = call_fallback(&LT_OUT_INFO, &[&self_, &other, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_w(&LT_OUT_INFO, ops::lt_out, self_, other, out)
 }
 
 /// `le.Tensor`: formula and rules.
@@ -458,7 +416,7 @@ pub static LE_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::LE,
     promote: Promote::Default,
     rare: Rare::NONE,
-    kernels: Kernels::new(&[&LE, &LE_, &LE_OUT]),
+    kernels: Kernels::new(&[LE.any(), LE_.any(), LE_OUT.any()]),
 };
 fn le_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&LE_SPEC, &[self_, other], &[])
@@ -490,13 +448,10 @@ pub(super) static LE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn le_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::le(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::le, a)
 }
 fn le_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&LE_INFO, &[&self_, &other]) {
-        return ops::le(self_, other);
-    }
-    fallback(&LE_INFO, &[&self_, &other])
+    calls::adapt_t_t_to_t(&LE_INFO, ops::le, self_, other)
 }
 
 fn le_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
@@ -537,14 +492,10 @@ pub(super) static LE__INFO: OpInfo = OpInfo {
     functional: Some(&LE_INFO),
 };
 fn le_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::le_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_t(ops::le_, a, &[0])
 }
 fn le_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&LE__INFO, &[&self_, &other]) {
-        return ops::le_(self_, other);
-    }
-    call_fallback(&LE__INFO, &[&self_, &other]).map(drop)
+    calls::adapt_t_t(&LE__INFO, ops::le_, self_, other)
 }
 
 fn le_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -586,17 +537,10 @@ pub(super) static LE_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LE_INFO),
 };
 fn le_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::le_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_w(ops::le_out, a)
 }
 fn le_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&LE_OUT_INFO, &[&self_, &other, &&*out]) {
-        return ops::le_out(self_, other, out);
-    }
-    let v = call_fallback(&LE_OUT_INFO, &[&self_, &other, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_w(&LE_OUT_INFO, ops::le_out, self_, other, out)
 }
 
 /// `gt.Tensor`: formula and rules.
@@ -606,7 +550,7 @@ pub static GT_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::GT,
     promote: Promote::Default,
     rare: Rare::NONE,
-    kernels: Kernels::new(&[&GT, &GT_, &GT_OUT]),
+    kernels: Kernels::new(&[GT.any(), GT_.any(), GT_OUT.any()]),
 };
 fn gt_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&GT_SPEC, &[self_, other], &[])
@@ -638,13 +582,10 @@ pub(super) static GT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn gt_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::gt(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::gt, a)
 }
 fn gt_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&GT_INFO, &[&self_, &other]) {
-        return ops::gt(self_, other);
-    }
-    fallback(&GT_INFO, &[&self_, &other])
+    calls::adapt_t_t_to_t(&GT_INFO, ops::gt, self_, other)
 }
 
 fn gt_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
@@ -685,14 +626,10 @@ pub(super) static GT__INFO: OpInfo = OpInfo {
     functional: Some(&GT_INFO),
 };
 fn gt_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::gt_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_t(ops::gt_, a, &[0])
 }
 fn gt_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&GT__INFO, &[&self_, &other]) {
-        return ops::gt_(self_, other);
-    }
-    call_fallback(&GT__INFO, &[&self_, &other]).map(drop)
+    calls::adapt_t_t(&GT__INFO, ops::gt_, self_, other)
 }
 
 fn gt_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -734,17 +671,10 @@ pub(super) static GT_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&GT_INFO),
 };
 fn gt_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::gt_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_w(ops::gt_out, a)
 }
 fn gt_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&GT_OUT_INFO, &[&self_, &other, &&*out]) {
-        return ops::gt_out(self_, other, out);
-    }
-    let v = call_fallback(&GT_OUT_INFO, &[&self_, &other, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_w(&GT_OUT_INFO, ops::gt_out, self_, other, out)
 }
 
 /// `ge.Tensor`: formula and rules.
@@ -754,7 +684,7 @@ pub static GE_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::GE,
     promote: Promote::Default,
     rare: Rare::NONE,
-    kernels: Kernels::new(&[&GE, &GE_, &GE_OUT]),
+    kernels: Kernels::new(&[GE.any(), GE_.any(), GE_OUT.any()]),
 };
 fn ge_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&GE_SPEC, &[self_, other], &[])
@@ -786,13 +716,10 @@ pub(super) static GE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn ge_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::ge(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::ge, a)
 }
 fn ge_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&GE_INFO, &[&self_, &other]) {
-        return ops::ge(self_, other);
-    }
-    fallback(&GE_INFO, &[&self_, &other])
+    calls::adapt_t_t_to_t(&GE_INFO, ops::ge, self_, other)
 }
 
 fn ge_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
@@ -833,14 +760,10 @@ pub(super) static GE__INFO: OpInfo = OpInfo {
     functional: Some(&GE_INFO),
 };
 fn ge_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::ge_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_t(ops::ge_, a, &[0])
 }
 fn ge_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&GE__INFO, &[&self_, &other]) {
-        return ops::ge_(self_, other);
-    }
-    call_fallback(&GE__INFO, &[&self_, &other]).map(drop)
+    calls::adapt_t_t(&GE__INFO, ops::ge_, self_, other)
 }
 
 fn ge_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -882,17 +805,10 @@ pub(super) static GE_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&GE_INFO),
 };
 fn ge_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::ge_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_w(ops::ge_out, a)
 }
 fn ge_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&GE_OUT_INFO, &[&self_, &other, &&*out]) {
-        return ops::ge_out(self_, other, out);
-    }
-    let v = call_fallback(&GE_OUT_INFO, &[&self_, &other, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_w(&GE_OUT_INFO, ops::ge_out, self_, other, out)
 }
 
 /// `logical_and`: formula and rules.
@@ -902,7 +818,7 @@ pub static LOGICAL_AND_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::LOGICAL_AND,
     promote: Promote::Default,
     rare: Rare::NONE,
-    kernels: Kernels::new(&[&LOGICAL_AND, &LOGICAL_AND_, &LOGICAL_AND_OUT]),
+    kernels: Kernels::new(&[LOGICAL_AND.any(), LOGICAL_AND_.any(), LOGICAL_AND_OUT.any()]),
 };
 fn logical_and_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&LOGICAL_AND_SPEC, &[self_, other], &[])
@@ -935,13 +851,10 @@ pub(super) static LOGICAL_AND_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn logical_and_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::logical_and(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::logical_and, a)
 }
 fn logical_and_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&LOGICAL_AND_INFO, &[&self_, &other]) {
-        return ops::logical_and(self_, other);
-    }
-    fallback(&LOGICAL_AND_INFO, &[&self_, &other])
+    calls::adapt_t_t_to_t(&LOGICAL_AND_INFO, ops::logical_and, self_, other)
 }
 
 fn logical_and_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
@@ -979,14 +892,10 @@ pub(super) static LOGICAL_AND__INFO: OpInfo = OpInfo {
     functional: Some(&LOGICAL_AND_INFO),
 };
 fn logical_and_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::logical_and_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_t(ops::logical_and_, a, &[0])
 }
 fn logical_and_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&LOGICAL_AND__INFO, &[&self_, &other]) {
-        return ops::logical_and_(self_, other);
-    }
-    call_fallback(&LOGICAL_AND__INFO, &[&self_, &other]).map(drop)
+    calls::adapt_t_t(&LOGICAL_AND__INFO, ops::logical_and_, self_, other)
 }
 
 fn logical_and_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1028,17 +937,10 @@ pub(super) static LOGICAL_AND_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LOGICAL_AND_INFO),
 };
 fn logical_and_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::logical_and_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_w(ops::logical_and_out, a)
 }
 fn logical_and_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&LOGICAL_AND_OUT_INFO, &[&self_, &other, &&*out]) {
-        return ops::logical_and_out(self_, other, out);
-    }
-    let v = call_fallback(&LOGICAL_AND_OUT_INFO, &[&self_, &other, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_w(&LOGICAL_AND_OUT_INFO, ops::logical_and_out, self_, other, out)
 }
 
 /// `logical_or`: formula and rules.
@@ -1048,7 +950,7 @@ pub static LOGICAL_OR_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::LOGICAL_OR,
     promote: Promote::Default,
     rare: Rare::NONE,
-    kernels: Kernels::new(&[&LOGICAL_OR, &LOGICAL_OR_, &LOGICAL_OR_OUT]),
+    kernels: Kernels::new(&[LOGICAL_OR.any(), LOGICAL_OR_.any(), LOGICAL_OR_OUT.any()]),
 };
 fn logical_or_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&LOGICAL_OR_SPEC, &[self_, other], &[])
@@ -1081,13 +983,10 @@ pub(super) static LOGICAL_OR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn logical_or_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::logical_or(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::logical_or, a)
 }
 fn logical_or_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&LOGICAL_OR_INFO, &[&self_, &other]) {
-        return ops::logical_or(self_, other);
-    }
-    fallback(&LOGICAL_OR_INFO, &[&self_, &other])
+    calls::adapt_t_t_to_t(&LOGICAL_OR_INFO, ops::logical_or, self_, other)
 }
 
 fn logical_or_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
@@ -1125,14 +1024,10 @@ pub(super) static LOGICAL_OR__INFO: OpInfo = OpInfo {
     functional: Some(&LOGICAL_OR_INFO),
 };
 fn logical_or_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::logical_or_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_t(ops::logical_or_, a, &[0])
 }
 fn logical_or_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&LOGICAL_OR__INFO, &[&self_, &other]) {
-        return ops::logical_or_(self_, other);
-    }
-    call_fallback(&LOGICAL_OR__INFO, &[&self_, &other]).map(drop)
+    calls::adapt_t_t(&LOGICAL_OR__INFO, ops::logical_or_, self_, other)
 }
 
 fn logical_or_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1174,17 +1069,10 @@ pub(super) static LOGICAL_OR_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LOGICAL_OR_INFO),
 };
 fn logical_or_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::logical_or_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_w(ops::logical_or_out, a)
 }
 fn logical_or_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&LOGICAL_OR_OUT_INFO, &[&self_, &other, &&*out]) {
-        return ops::logical_or_out(self_, other, out);
-    }
-    let v = call_fallback(&LOGICAL_OR_OUT_INFO, &[&self_, &other, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_w(&LOGICAL_OR_OUT_INFO, ops::logical_or_out, self_, other, out)
 }
 
 /// `logical_xor`: formula and rules.
@@ -1194,7 +1082,7 @@ pub static LOGICAL_XOR_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::LOGICAL_XOR,
     promote: Promote::Default,
     rare: Rare::NONE,
-    kernels: Kernels::new(&[&LOGICAL_XOR, &LOGICAL_XOR_, &LOGICAL_XOR_OUT]),
+    kernels: Kernels::new(&[LOGICAL_XOR.any(), LOGICAL_XOR_.any(), LOGICAL_XOR_OUT.any()]),
 };
 fn logical_xor_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&LOGICAL_XOR_SPEC, &[self_, other], &[])
@@ -1227,13 +1115,10 @@ pub(super) static LOGICAL_XOR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn logical_xor_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::logical_xor(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::logical_xor, a)
 }
 fn logical_xor_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&LOGICAL_XOR_INFO, &[&self_, &other]) {
-        return ops::logical_xor(self_, other);
-    }
-    fallback(&LOGICAL_XOR_INFO, &[&self_, &other])
+    calls::adapt_t_t_to_t(&LOGICAL_XOR_INFO, ops::logical_xor, self_, other)
 }
 
 fn logical_xor_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
@@ -1271,14 +1156,10 @@ pub(super) static LOGICAL_XOR__INFO: OpInfo = OpInfo {
     functional: Some(&LOGICAL_XOR_INFO),
 };
 fn logical_xor_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::logical_xor_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_t(ops::logical_xor_, a, &[0])
 }
 fn logical_xor_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&LOGICAL_XOR__INFO, &[&self_, &other]) {
-        return ops::logical_xor_(self_, other);
-    }
-    call_fallback(&LOGICAL_XOR__INFO, &[&self_, &other]).map(drop)
+    calls::adapt_t_t(&LOGICAL_XOR__INFO, ops::logical_xor_, self_, other)
 }
 
 fn logical_xor_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1320,17 +1201,10 @@ pub(super) static LOGICAL_XOR_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LOGICAL_XOR_INFO),
 };
 fn logical_xor_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::logical_xor_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_w(ops::logical_xor_out, a)
 }
 fn logical_xor_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&LOGICAL_XOR_OUT_INFO, &[&self_, &other, &&*out]) {
-        return ops::logical_xor_out(self_, other, out);
-    }
-    let v = call_fallback(&LOGICAL_XOR_OUT_INFO, &[&self_, &other, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_w(&LOGICAL_XOR_OUT_INFO, ops::logical_xor_out, self_, other, out)
 }
 
 /// `logical_not`: formula and rules.
@@ -1340,7 +1214,7 @@ pub static LOGICAL_NOT_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::LOGICAL_NOT,
     promote: Promote::Default,
     rare: Rare::NONE,
-    kernels: Kernels::new(&[&LOGICAL_NOT, &LOGICAL_NOT_, &LOGICAL_NOT_OUT]),
+    kernels: Kernels::new(&[LOGICAL_NOT.any(), LOGICAL_NOT_.any(), LOGICAL_NOT_OUT.any()]),
 };
 fn logical_not_kernel(self_: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&LOGICAL_NOT_SPEC, &[self_], &[])
@@ -1370,13 +1244,10 @@ pub(super) static LOGICAL_NOT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn logical_not_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::logical_not(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::logical_not, a)
 }
 fn logical_not_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&LOGICAL_NOT_INFO, &[&self_]) {
-        return ops::logical_not(self_);
-    }
-    fallback(&LOGICAL_NOT_INFO, &[&self_])
+    calls::adapt_t_to_t(&LOGICAL_NOT_INFO, ops::logical_not, self_)
 }
 
 fn logical_not_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -1411,14 +1282,10 @@ pub(super) static LOGICAL_NOT__INFO: OpInfo = OpInfo {
     functional: Some(&LOGICAL_NOT_INFO),
 };
 fn logical_not_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::logical_not_(tensor_arg(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t(ops::logical_not_, a, &[0])
 }
 fn logical_not_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&LOGICAL_NOT__INFO, &[&self_]) {
-        return ops::logical_not_(self_);
-    }
-    call_fallback(&LOGICAL_NOT__INFO, &[&self_]).map(drop)
+    calls::adapt_t(&LOGICAL_NOT__INFO, ops::logical_not_, self_)
 }
 
 fn logical_not_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1456,17 +1323,10 @@ pub(super) static LOGICAL_NOT_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LOGICAL_NOT_INFO),
 };
 fn logical_not_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::logical_not_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::logical_not_out, a)
 }
 fn logical_not_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&LOGICAL_NOT_OUT_INFO, &[&self_, &&*out]) {
-        return ops::logical_not_out(self_, out);
-    }
-    let v = call_fallback(&LOGICAL_NOT_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&LOGICAL_NOT_OUT_INFO, ops::logical_not_out, self_, out)
 }
 
 /// `bitwise_and.Tensor`: formula and rules.
@@ -1476,7 +1336,7 @@ pub static BITWISE_AND_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::BITWISE_AND,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&BITWISE_AND, &BITWISE_AND_, &BITWISE_AND_OUT]),
+    kernels: Kernels::new(&[BITWISE_AND.any(), BITWISE_AND_.any(), BITWISE_AND_OUT.any()]),
 };
 fn bitwise_and_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&BITWISE_AND_SPEC, &[self_, other], &[])
@@ -1515,13 +1375,10 @@ pub(super) static BITWISE_AND_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn bitwise_and_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::bitwise_and(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::bitwise_and, a)
 }
 fn bitwise_and_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&BITWISE_AND_INFO, &[&self_, &other]) {
-        return ops::bitwise_and(self_, other);
-    }
-    fallback(&BITWISE_AND_INFO, &[&self_, &other])
+    calls::adapt_t_t_to_t(&BITWISE_AND_INFO, ops::bitwise_and, self_, other)
 }
 
 fn bitwise_and_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
@@ -1565,14 +1422,10 @@ pub(super) static BITWISE_AND__INFO: OpInfo = OpInfo {
     functional: Some(&BITWISE_AND_INFO),
 };
 fn bitwise_and_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::bitwise_and_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_t(ops::bitwise_and_, a, &[0])
 }
 fn bitwise_and_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&BITWISE_AND__INFO, &[&self_, &other]) {
-        return ops::bitwise_and_(self_, other);
-    }
-    call_fallback(&BITWISE_AND__INFO, &[&self_, &other]).map(drop)
+    calls::adapt_t_t(&BITWISE_AND__INFO, ops::bitwise_and_, self_, other)
 }
 
 fn bitwise_and_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1614,17 +1467,10 @@ pub(super) static BITWISE_AND_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&BITWISE_AND_INFO),
 };
 fn bitwise_and_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::bitwise_and_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_w(ops::bitwise_and_out, a)
 }
 fn bitwise_and_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&BITWISE_AND_OUT_INFO, &[&self_, &other, &&*out]) {
-        return ops::bitwise_and_out(self_, other, out);
-    }
-    let v = call_fallback(&BITWISE_AND_OUT_INFO, &[&self_, &other, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_w(&BITWISE_AND_OUT_INFO, ops::bitwise_and_out, self_, other, out)
 }
 
 /// `bitwise_or.Tensor`: formula and rules.
@@ -1634,7 +1480,7 @@ pub static BITWISE_OR_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::BITWISE_OR,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&BITWISE_OR, &BITWISE_OR_, &BITWISE_OR_OUT]),
+    kernels: Kernels::new(&[BITWISE_OR.any(), BITWISE_OR_.any(), BITWISE_OR_OUT.any()]),
 };
 fn bitwise_or_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&BITWISE_OR_SPEC, &[self_, other], &[])
@@ -1673,13 +1519,10 @@ pub(super) static BITWISE_OR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn bitwise_or_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::bitwise_or(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::bitwise_or, a)
 }
 fn bitwise_or_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&BITWISE_OR_INFO, &[&self_, &other]) {
-        return ops::bitwise_or(self_, other);
-    }
-    fallback(&BITWISE_OR_INFO, &[&self_, &other])
+    calls::adapt_t_t_to_t(&BITWISE_OR_INFO, ops::bitwise_or, self_, other)
 }
 
 fn bitwise_or_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
@@ -1723,14 +1566,10 @@ pub(super) static BITWISE_OR__INFO: OpInfo = OpInfo {
     functional: Some(&BITWISE_OR_INFO),
 };
 fn bitwise_or_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::bitwise_or_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_t(ops::bitwise_or_, a, &[0])
 }
 fn bitwise_or_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&BITWISE_OR__INFO, &[&self_, &other]) {
-        return ops::bitwise_or_(self_, other);
-    }
-    call_fallback(&BITWISE_OR__INFO, &[&self_, &other]).map(drop)
+    calls::adapt_t_t(&BITWISE_OR__INFO, ops::bitwise_or_, self_, other)
 }
 
 fn bitwise_or_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1772,17 +1611,10 @@ pub(super) static BITWISE_OR_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&BITWISE_OR_INFO),
 };
 fn bitwise_or_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::bitwise_or_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_w(ops::bitwise_or_out, a)
 }
 fn bitwise_or_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&BITWISE_OR_OUT_INFO, &[&self_, &other, &&*out]) {
-        return ops::bitwise_or_out(self_, other, out);
-    }
-    let v = call_fallback(&BITWISE_OR_OUT_INFO, &[&self_, &other, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_w(&BITWISE_OR_OUT_INFO, ops::bitwise_or_out, self_, other, out)
 }
 
 /// `bitwise_xor.Tensor`: formula and rules.
@@ -1792,7 +1624,7 @@ pub static BITWISE_XOR_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::BITWISE_XOR,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&BITWISE_XOR, &BITWISE_XOR_, &BITWISE_XOR_OUT]),
+    kernels: Kernels::new(&[BITWISE_XOR.any(), BITWISE_XOR_.any(), BITWISE_XOR_OUT.any()]),
 };
 fn bitwise_xor_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&BITWISE_XOR_SPEC, &[self_, other], &[])
@@ -1831,13 +1663,10 @@ pub(super) static BITWISE_XOR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn bitwise_xor_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::bitwise_xor(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::bitwise_xor, a)
 }
 fn bitwise_xor_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&BITWISE_XOR_INFO, &[&self_, &other]) {
-        return ops::bitwise_xor(self_, other);
-    }
-    fallback(&BITWISE_XOR_INFO, &[&self_, &other])
+    calls::adapt_t_t_to_t(&BITWISE_XOR_INFO, ops::bitwise_xor, self_, other)
 }
 
 fn bitwise_xor_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
@@ -1881,14 +1710,10 @@ pub(super) static BITWISE_XOR__INFO: OpInfo = OpInfo {
     functional: Some(&BITWISE_XOR_INFO),
 };
 fn bitwise_xor_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::bitwise_xor_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_t(ops::bitwise_xor_, a, &[0])
 }
 fn bitwise_xor_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&BITWISE_XOR__INFO, &[&self_, &other]) {
-        return ops::bitwise_xor_(self_, other);
-    }
-    call_fallback(&BITWISE_XOR__INFO, &[&self_, &other]).map(drop)
+    calls::adapt_t_t(&BITWISE_XOR__INFO, ops::bitwise_xor_, self_, other)
 }
 
 fn bitwise_xor_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1930,17 +1755,10 @@ pub(super) static BITWISE_XOR_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&BITWISE_XOR_INFO),
 };
 fn bitwise_xor_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::bitwise_xor_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_w(ops::bitwise_xor_out, a)
 }
 fn bitwise_xor_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&BITWISE_XOR_OUT_INFO, &[&self_, &other, &&*out]) {
-        return ops::bitwise_xor_out(self_, other, out);
-    }
-    let v = call_fallback(&BITWISE_XOR_OUT_INFO, &[&self_, &other, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_w(&BITWISE_XOR_OUT_INFO, ops::bitwise_xor_out, self_, other, out)
 }
 
 /// `bitwise_not`: formula and rules.
@@ -1950,7 +1768,7 @@ pub static BITWISE_NOT_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::BITWISE_NOT,
     promote: Promote::Default,
     rare: Rare::NONE,
-    kernels: Kernels::new(&[&BITWISE_NOT, &BITWISE_NOT_, &BITWISE_NOT_OUT]),
+    kernels: Kernels::new(&[BITWISE_NOT.any(), BITWISE_NOT_.any(), BITWISE_NOT_OUT.any()]),
 };
 fn bitwise_not_kernel(self_: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&BITWISE_NOT_SPEC, &[self_], &[])
@@ -1983,13 +1801,10 @@ pub(super) static BITWISE_NOT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn bitwise_not_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::bitwise_not(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::bitwise_not, a)
 }
 fn bitwise_not_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&BITWISE_NOT_INFO, &[&self_]) {
-        return ops::bitwise_not(self_);
-    }
-    fallback(&BITWISE_NOT_INFO, &[&self_])
+    calls::adapt_t_to_t(&BITWISE_NOT_INFO, ops::bitwise_not, self_)
 }
 
 fn bitwise_not_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -2027,14 +1842,10 @@ pub(super) static BITWISE_NOT__INFO: OpInfo = OpInfo {
     functional: Some(&BITWISE_NOT_INFO),
 };
 fn bitwise_not_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::bitwise_not_(tensor_arg(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t(ops::bitwise_not_, a, &[0])
 }
 fn bitwise_not_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&BITWISE_NOT__INFO, &[&self_]) {
-        return ops::bitwise_not_(self_);
-    }
-    call_fallback(&BITWISE_NOT__INFO, &[&self_]).map(drop)
+    calls::adapt_t(&BITWISE_NOT__INFO, ops::bitwise_not_, self_)
 }
 
 fn bitwise_not_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -2078,17 +1889,10 @@ pub(super) static BITWISE_NOT_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&BITWISE_NOT_INFO),
 };
 fn bitwise_not_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::bitwise_not_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::bitwise_not_out, a)
 }
 fn bitwise_not_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&BITWISE_NOT_OUT_INFO, &[&self_, &&*out]) {
-        return ops::bitwise_not_out(self_, out);
-    }
-    let v = call_fallback(&BITWISE_NOT_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&BITWISE_NOT_OUT_INFO, ops::bitwise_not_out, self_, out)
 }
 
 /// `bitwise_left_shift.Tensor`: formula and rules.
@@ -2098,7 +1902,11 @@ pub static BITWISE_LEFT_SHIFT_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::LEFT_SHIFT,
     promote: Promote::Default,
     rare: Rare::NONE,
-    kernels: Kernels::new(&[&BITWISE_LEFT_SHIFT, &BITWISE_LEFT_SHIFT_, &BITWISE_LEFT_SHIFT_OUT]),
+    kernels: Kernels::new(&[
+        BITWISE_LEFT_SHIFT.any(),
+        BITWISE_LEFT_SHIFT_.any(),
+        BITWISE_LEFT_SHIFT_OUT.any(),
+    ]),
 };
 fn bitwise_left_shift_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&BITWISE_LEFT_SHIFT_SPEC, &[self_, other], &[])
@@ -2137,13 +1945,10 @@ pub(super) static BITWISE_LEFT_SHIFT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn bitwise_left_shift_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::bitwise_left_shift(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::bitwise_left_shift, a)
 }
 fn bitwise_left_shift_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&BITWISE_LEFT_SHIFT_INFO, &[&self_, &other]) {
-        return ops::bitwise_left_shift(self_, other);
-    }
-    fallback(&BITWISE_LEFT_SHIFT_INFO, &[&self_, &other])
+    calls::adapt_t_t_to_t(&BITWISE_LEFT_SHIFT_INFO, ops::bitwise_left_shift, self_, other)
 }
 
 fn bitwise_left_shift_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
@@ -2187,14 +1992,10 @@ pub(super) static BITWISE_LEFT_SHIFT__INFO: OpInfo = OpInfo {
     functional: Some(&BITWISE_LEFT_SHIFT_INFO),
 };
 fn bitwise_left_shift_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::bitwise_left_shift_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_t(ops::bitwise_left_shift_, a, &[0])
 }
 fn bitwise_left_shift_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&BITWISE_LEFT_SHIFT__INFO, &[&self_, &other]) {
-        return ops::bitwise_left_shift_(self_, other);
-    }
-    call_fallback(&BITWISE_LEFT_SHIFT__INFO, &[&self_, &other]).map(drop)
+    calls::adapt_t_t(&BITWISE_LEFT_SHIFT__INFO, ops::bitwise_left_shift_, self_, other)
 }
 
 fn bitwise_left_shift_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -2236,17 +2037,10 @@ pub(super) static BITWISE_LEFT_SHIFT_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&BITWISE_LEFT_SHIFT_INFO),
 };
 fn bitwise_left_shift_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::bitwise_left_shift_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_w(ops::bitwise_left_shift_out, a)
 }
 fn bitwise_left_shift_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&BITWISE_LEFT_SHIFT_OUT_INFO, &[&self_, &other, &&*out]) {
-        return ops::bitwise_left_shift_out(self_, other, out);
-    }
-    let v = call_fallback(&BITWISE_LEFT_SHIFT_OUT_INFO, &[&self_, &other, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_w(&BITWISE_LEFT_SHIFT_OUT_INFO, ops::bitwise_left_shift_out, self_, other, out)
 }
 
 /// `bitwise_right_shift.Tensor`: formula and rules.
@@ -2256,7 +2050,11 @@ pub static BITWISE_RIGHT_SHIFT_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::RIGHT_SHIFT,
     promote: Promote::Default,
     rare: Rare::NONE,
-    kernels: Kernels::new(&[&BITWISE_RIGHT_SHIFT, &BITWISE_RIGHT_SHIFT_, &BITWISE_RIGHT_SHIFT_OUT]),
+    kernels: Kernels::new(&[
+        BITWISE_RIGHT_SHIFT.any(),
+        BITWISE_RIGHT_SHIFT_.any(),
+        BITWISE_RIGHT_SHIFT_OUT.any(),
+    ]),
 };
 fn bitwise_right_shift_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&BITWISE_RIGHT_SHIFT_SPEC, &[self_, other], &[])
@@ -2295,13 +2093,10 @@ pub(super) static BITWISE_RIGHT_SHIFT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn bitwise_right_shift_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::bitwise_right_shift(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::bitwise_right_shift, a)
 }
 fn bitwise_right_shift_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&BITWISE_RIGHT_SHIFT_INFO, &[&self_, &other]) {
-        return ops::bitwise_right_shift(self_, other);
-    }
-    fallback(&BITWISE_RIGHT_SHIFT_INFO, &[&self_, &other])
+    calls::adapt_t_t_to_t(&BITWISE_RIGHT_SHIFT_INFO, ops::bitwise_right_shift, self_, other)
 }
 
 fn bitwise_right_shift_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
@@ -2345,14 +2140,10 @@ pub(super) static BITWISE_RIGHT_SHIFT__INFO: OpInfo = OpInfo {
     functional: Some(&BITWISE_RIGHT_SHIFT_INFO),
 };
 fn bitwise_right_shift_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::bitwise_right_shift_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_t(ops::bitwise_right_shift_, a, &[0])
 }
 fn bitwise_right_shift_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&BITWISE_RIGHT_SHIFT__INFO, &[&self_, &other]) {
-        return ops::bitwise_right_shift_(self_, other);
-    }
-    call_fallback(&BITWISE_RIGHT_SHIFT__INFO, &[&self_, &other]).map(drop)
+    calls::adapt_t_t(&BITWISE_RIGHT_SHIFT__INFO, ops::bitwise_right_shift_, self_, other)
 }
 
 fn bitwise_right_shift_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -2394,17 +2185,10 @@ pub(super) static BITWISE_RIGHT_SHIFT_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&BITWISE_RIGHT_SHIFT_INFO),
 };
 fn bitwise_right_shift_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::bitwise_right_shift_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_w(ops::bitwise_right_shift_out, a)
 }
 fn bitwise_right_shift_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&BITWISE_RIGHT_SHIFT_OUT_INFO, &[&self_, &other, &&*out]) {
-        return ops::bitwise_right_shift_out(self_, other, out);
-    }
-    let v = call_fallback(&BITWISE_RIGHT_SHIFT_OUT_INFO, &[&self_, &other, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_w(&BITWISE_RIGHT_SHIFT_OUT_INFO, ops::bitwise_right_shift_out, self_, other, out)
 }
 
 /// `isnan`: formula and rules.
@@ -2414,7 +2198,7 @@ pub static ISNAN_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::ISNAN,
     promote: Promote::Default,
     rare: Rare::COMPLEX32.and(Rare::BCOMPLEX32.and(Rare::FLOAT8.and(Rare::UNSIGNED))),
-    kernels: Kernels::new(&[&ISNAN]),
+    kernels: Kernels::new(&[ISNAN.any()]),
 };
 fn isnan_kernel(self_: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&ISNAN_SPEC, &[self_], &[])
@@ -2441,13 +2225,10 @@ pub(super) static ISNAN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn isnan_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::isnan(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::isnan, a)
 }
 fn isnan_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&ISNAN_INFO, &[&self_]) {
-        return ops::isnan(self_);
-    }
-    fallback(&ISNAN_INFO, &[&self_])
+    calls::adapt_t_to_t(&ISNAN_INFO, ops::isnan, self_)
 }
 
 /// `isinf`: formula and rules.
@@ -2457,7 +2238,7 @@ pub static ISINF_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::ISINF,
     promote: Promote::Default,
     rare: Rare::COMPLEX32.and(Rare::BCOMPLEX32.and(Rare::FLOAT8.and(Rare::UNSIGNED))),
-    kernels: Kernels::new(&[&ISINF]),
+    kernels: Kernels::new(&[ISINF.any()]),
 };
 fn isinf_kernel(self_: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&ISINF_SPEC, &[self_], &[])
@@ -2484,13 +2265,10 @@ pub(super) static ISINF_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn isinf_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::isinf(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::isinf, a)
 }
 fn isinf_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&ISINF_INFO, &[&self_]) {
-        return ops::isinf(self_);
-    }
-    fallback(&ISINF_INFO, &[&self_])
+    calls::adapt_t_to_t(&ISINF_INFO, ops::isinf, self_)
 }
 
 /// `isfinite`: formula and rules.
@@ -2500,7 +2278,7 @@ pub static ISFINITE_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::ISFINITE,
     promote: Promote::Default,
     rare: Rare::COMPLEX32.and(Rare::BCOMPLEX32.and(Rare::FLOAT8.and(Rare::UNSIGNED))),
-    kernels: Kernels::new(&[&ISFINITE]),
+    kernels: Kernels::new(&[ISFINITE.any()]),
 };
 fn isfinite_kernel(self_: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&ISFINITE_SPEC, &[self_], &[])
@@ -2527,13 +2305,10 @@ pub(super) static ISFINITE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn isfinite_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::isfinite(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::isfinite, a)
 }
 fn isfinite_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&ISFINITE_INFO, &[&self_]) {
-        return ops::isfinite(self_);
-    }
-    fallback(&ISFINITE_INFO, &[&self_])
+    calls::adapt_t_to_t(&ISFINITE_INFO, ops::isfinite, self_)
 }
 
 /// `isposinf`: formula and rules.
@@ -2543,7 +2318,7 @@ pub static ISPOSINF_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::ISPOSINF,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&ISPOSINF, &ISPOSINF_OUT]),
+    kernels: Kernels::new(&[ISPOSINF.any(), ISPOSINF_OUT.any()]),
 };
 fn isposinf_kernel(self_: &Tensor) -> Result<Tensor> {
     f::isposinf_check(self_)?;
@@ -2571,13 +2346,10 @@ pub(super) static ISPOSINF_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn isposinf_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::isposinf(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::isposinf, a)
 }
 fn isposinf_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&ISPOSINF_INFO, &[&self_]) {
-        return ops::isposinf(self_);
-    }
-    fallback(&ISPOSINF_INFO, &[&self_])
+    calls::adapt_t_to_t(&ISPOSINF_INFO, ops::isposinf, self_)
 }
 
 fn isposinf_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -2622,17 +2394,10 @@ pub(super) static ISPOSINF_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&ISPOSINF_INFO),
 };
 fn isposinf_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::isposinf_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::isposinf_out, a)
 }
 fn isposinf_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&ISPOSINF_OUT_INFO, &[&self_, &&*out]) {
-        return ops::isposinf_out(self_, out);
-    }
-    let v = call_fallback(&ISPOSINF_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&ISPOSINF_OUT_INFO, ops::isposinf_out, self_, out)
 }
 
 /// `isneginf`: formula and rules.
@@ -2642,7 +2407,7 @@ pub static ISNEGINF_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::ISNEGINF,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&ISNEGINF, &ISNEGINF_OUT]),
+    kernels: Kernels::new(&[ISNEGINF.any(), ISNEGINF_OUT.any()]),
 };
 fn isneginf_kernel(self_: &Tensor) -> Result<Tensor> {
     f::isneginf_check(self_)?;
@@ -2670,13 +2435,10 @@ pub(super) static ISNEGINF_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn isneginf_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::isneginf(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::isneginf, a)
 }
 fn isneginf_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&ISNEGINF_INFO, &[&self_]) {
-        return ops::isneginf(self_);
-    }
-    fallback(&ISNEGINF_INFO, &[&self_])
+    calls::adapt_t_to_t(&ISNEGINF_INFO, ops::isneginf, self_)
 }
 
 fn isneginf_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -2721,17 +2483,10 @@ pub(super) static ISNEGINF_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&ISNEGINF_INFO),
 };
 fn isneginf_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::isneginf_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::isneginf_out, a)
 }
 fn isneginf_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&ISNEGINF_OUT_INFO, &[&self_, &&*out]) {
-        return ops::isneginf_out(self_, out);
-    }
-    let v = call_fallback(&ISNEGINF_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&ISNEGINF_OUT_INFO, ops::isneginf_out, self_, out)
 }
 
 /// Type of [`ISREAL`].
@@ -2755,13 +2510,10 @@ pub(super) static ISREAL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn isreal_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::isreal(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::isreal, a)
 }
 fn isreal_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&ISREAL_INFO, &[&self_]) {
-        return ops::isreal(self_);
-    }
-    fallback(&ISREAL_INFO, &[&self_])
+    calls::adapt_t_to_t(&ISREAL_INFO, ops::isreal, self_)
 }
 
 /// Type of [`ISCLOSE`].
@@ -2794,13 +2546,19 @@ pub(super) static ISCLOSE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn isclose_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::isclose(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values()
+    or_return!(ops::isclose(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4))
+    ))
+    .into_values()
 }
 fn isclose_adaptor(self_: &Tensor, other: &Tensor, rtol: f64, atol: f64, equal_nan: bool) -> Result<Tensor> {
-    if let Some(_seen) = watched(&ISCLOSE_INFO, &[&self_, &other, &rtol, &atol, &equal_nan]) {
-        return ops::isclose(self_, other, rtol, atol, equal_nan);
-    }
-    fallback(&ISCLOSE_INFO, &[&self_, &other, &rtol, &atol, &equal_nan])
+    adapted(&ISCLOSE_INFO, &[&self_, &other, &rtol, &atol, &equal_nan], &mut |()| {
+        ops::isclose(self_, other, rtol, atol, equal_nan)
+    })
 }
 
 /// Type of [`ALLCLOSE`].
@@ -2833,13 +2591,19 @@ pub(super) static ALLCLOSE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn allclose_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::allclose(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values()
+    or_return!(ops::allclose(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4))
+    ))
+    .into_values()
 }
 fn allclose_adaptor(self_: &Tensor, other: &Tensor, rtol: f64, atol: f64, equal_nan: bool) -> Result<bool> {
-    if let Some(_seen) = watched(&ALLCLOSE_INFO, &[&self_, &other, &rtol, &atol, &equal_nan]) {
-        return ops::allclose(self_, other, rtol, atol, equal_nan);
-    }
-    fallback(&ALLCLOSE_INFO, &[&self_, &other, &rtol, &atol, &equal_nan])
+    adapted(&ALLCLOSE_INFO, &[&self_, &other, &rtol, &atol, &equal_nan], &mut |()| {
+        ops::allclose(self_, other, rtol, atol, equal_nan)
+    })
 }
 
 /// Type of [`EQUAL`].
@@ -2870,13 +2634,10 @@ pub(super) static EQUAL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn equal_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::equal(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    or_return!(ops::equal(or_return!(tensor_arg(a, 0)), or_return!(tensor_arg(a, 1)))).into_values()
 }
 fn equal_adaptor(self_: &Tensor, other: &Tensor) -> Result<bool> {
-    if let Some(_seen) = watched(&EQUAL_INFO, &[&self_, &other]) {
-        return ops::equal(self_, other);
-    }
-    fallback(&EQUAL_INFO, &[&self_, &other])
+    adapted(&EQUAL_INFO, &[&self_, &other], &mut |()| ops::equal(self_, other))
 }
 
 /// Type of [`ISIN`].
@@ -2908,7 +2669,7 @@ pub(super) static ISIN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn isin_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::isin(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
+    calls::boxed_t_t_b_b_to_t(ops::isin, a)
 }
 fn isin_adaptor(
     elements: &Tensor,
@@ -2916,10 +2677,7 @@ fn isin_adaptor(
     assume_unique: bool,
     invert: bool,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&ISIN_INFO, &[&elements, &test_elements, &assume_unique, &invert]) {
-        return ops::isin(elements, test_elements, assume_unique, invert);
-    }
-    fallback(&ISIN_INFO, &[&elements, &test_elements, &assume_unique, &invert])
+    calls::adapt_t_t_b_b_to_t(&ISIN_INFO, ops::isin, elements, test_elements, assume_unique, invert)
 }
 
 fn isin_out_cpu(
@@ -2929,7 +2687,7 @@ fn isin_out_cpu(
     invert: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    let r = f::isin(elements, test_elements, assume_unique, invert)?;
+    let r = or_return!(f::isin(elements, test_elements, assume_unique, invert));
     out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`ISIN_OUT`].
@@ -2962,9 +2720,7 @@ pub(super) static ISIN_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&ISIN_INFO),
 };
 fn isin_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 4)?;
-    ops::isin_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_b_b_w(ops::isin_out, a)
 }
 fn isin_out_adaptor(
     elements: &Tensor,
@@ -2973,14 +2729,7 @@ fn isin_out_adaptor(
     invert: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) =
-        watched(&ISIN_OUT_INFO, &[&elements, &test_elements, &assume_unique, &invert, &&*out])
-    {
-        return ops::isin_out(elements, test_elements, assume_unique, invert, out);
-    }
-    let v = call_fallback(&ISIN_OUT_INFO, &[&elements, &test_elements, &assume_unique, &invert, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_b_b_w(&ISIN_OUT_INFO, ops::isin_out, elements, test_elements, assume_unique, invert, out)
 }
 
 /// Type of [`ISIN_NUMBER`].
@@ -3013,7 +2762,13 @@ pub(super) static ISIN_NUMBER_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn isin_number_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::isin_number(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
+    or_return!(ops::isin_number(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3))
+    ))
+    .into_values()
 }
 fn isin_number_adaptor(
     elements: &Tensor,
@@ -3021,10 +2776,9 @@ fn isin_number_adaptor(
     assume_unique: bool,
     invert: bool,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&ISIN_NUMBER_INFO, &[&elements, &test_element, &assume_unique, &invert]) {
-        return ops::isin_number(elements, test_element, assume_unique, invert);
-    }
-    fallback(&ISIN_NUMBER_INFO, &[&elements, &test_element, &assume_unique, &invert])
+    adapted(&ISIN_NUMBER_INFO, &[&elements, &test_element, &assume_unique, &invert], &mut |()| {
+        ops::isin_number(elements, test_element, assume_unique, invert)
+    })
 }
 
 fn isin_number_out_cpu(
@@ -3035,7 +2789,7 @@ fn isin_number_out_cpu(
     out: &mut Tensor,
 ) -> Result<()> {
     out::refuse_gradients("isin", &[elements], &[&*out])?;
-    let r = f::isin_number(elements, test_element, assume_unique, invert)?;
+    let r = or_return!(f::isin_number(elements, test_element, assume_unique, invert));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`ISIN_NUMBER_OUT`].
@@ -3069,8 +2823,14 @@ pub(super) static ISIN_NUMBER_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&ISIN_NUMBER_INFO),
 };
 fn isin_number_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 4)?;
-    ops::isin_number_out(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, &mut out)?;
+    let mut out = or_return!(arg::<Tensor>(a, 4));
+    or_return!(ops::isin_number_out(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        &mut out
+    ));
     Ok(vec![out.into_value()])
 }
 fn isin_number_out_adaptor(
@@ -3080,14 +2840,12 @@ fn isin_number_out_adaptor(
     invert: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) =
-        watched(&ISIN_NUMBER_OUT_INFO, &[&elements, &test_element, &assume_unique, &invert, &&*out])
-    {
+    let values_: &[&dyn AsValue] = &[&elements, &test_element, &assume_unique, &invert, &&*out];
+    if let Some(_seen) = watched(&ISIN_NUMBER_OUT_INFO, values_) {
         return ops::isin_number_out(elements, test_element, assume_unique, invert, out);
     }
-    let v =
-        call_fallback(&ISIN_NUMBER_OUT_INFO, &[&elements, &test_element, &assume_unique, &invert, &&*out])?;
-    *out = arg(&v, 0)?;
+    let v = or_return!(call_fallback(&ISIN_NUMBER_OUT_INFO, values_));
+    *out = or_return!(arg(&v, 0));
     Ok(())
 }
 
@@ -3121,7 +2879,7 @@ pub(super) static NUMBER_ISIN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn number_isin_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::number_isin(arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
+    calls::boxed_n_t_b_b_to_t(ops::number_isin, a)
 }
 fn number_isin_adaptor(
     element: Scalar,
@@ -3129,10 +2887,14 @@ fn number_isin_adaptor(
     assume_unique: bool,
     invert: bool,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&NUMBER_ISIN_INFO, &[&element, &test_elements, &assume_unique, &invert]) {
-        return ops::number_isin(element, test_elements, assume_unique, invert);
-    }
-    fallback(&NUMBER_ISIN_INFO, &[&element, &test_elements, &assume_unique, &invert])
+    calls::adapt_n_t_b_b_to_t(
+        &NUMBER_ISIN_INFO,
+        ops::number_isin,
+        element,
+        test_elements,
+        assume_unique,
+        invert,
+    )
 }
 
 fn number_isin_out_cpu(
@@ -3143,7 +2905,7 @@ fn number_isin_out_cpu(
     out: &mut Tensor,
 ) -> Result<()> {
     out::refuse_gradients("isin", &[test_elements], &[&*out])?;
-    let r = f::number_isin(element, test_elements, assume_unique, invert)?;
+    let r = or_return!(f::number_isin(element, test_elements, assume_unique, invert));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`NUMBER_ISIN_OUT`].
@@ -3177,9 +2939,7 @@ pub(super) static NUMBER_ISIN_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&NUMBER_ISIN_INFO),
 };
 fn number_isin_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 4)?;
-    ops::number_isin_out(arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_n_t_b_b_w(ops::number_isin_out, a)
 }
 fn number_isin_out_adaptor(
     element: Scalar,
@@ -3188,13 +2948,13 @@ fn number_isin_out_adaptor(
     invert: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) =
-        watched(&NUMBER_ISIN_OUT_INFO, &[&element, &test_elements, &assume_unique, &invert, &&*out])
-    {
-        return ops::number_isin_out(element, test_elements, assume_unique, invert, out);
-    }
-    let v =
-        call_fallback(&NUMBER_ISIN_OUT_INFO, &[&element, &test_elements, &assume_unique, &invert, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_n_t_b_b_w(
+        &NUMBER_ISIN_OUT_INFO,
+        ops::number_isin_out,
+        element,
+        test_elements,
+        assume_unique,
+        invert,
+        out,
+    )
 }

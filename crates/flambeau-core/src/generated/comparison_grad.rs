@@ -18,217 +18,276 @@ pub(super) fn eq_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> 
     if rec {
         rt::check_inplace(self_)?;
     }
-    rt::below(|| ops::eq_(self_, other))?;
+    or_return!({
+        let _below = rt::Below::new();
+        ops::eq_(self_, other)
+    });
     if rec {
         rt::rebase_none(self_)?;
     }
     Ok(())
 }
 pub(super) fn eq_out_autograd(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("eq", &[self_, other], &[&*out])?;
-    rt::below(|| ops::eq_out(self_, other, out))
+    or_return!(rt::check_out("eq", &[self_, other], &[&*out]));
+    let _below = rt::Below::new();
+    ops::eq_out(self_, other, out)
 }
 pub(super) fn ne_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, other]);
     if rec {
         rt::check_inplace(self_)?;
     }
-    rt::below(|| ops::ne_(self_, other))?;
+    or_return!({
+        let _below = rt::Below::new();
+        ops::ne_(self_, other)
+    });
     if rec {
         rt::rebase_none(self_)?;
     }
     Ok(())
 }
 pub(super) fn ne_out_autograd(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("ne", &[self_, other], &[&*out])?;
-    rt::below(|| ops::ne_out(self_, other, out))
+    or_return!(rt::check_out("ne", &[self_, other], &[&*out]));
+    let _below = rt::Below::new();
+    ops::ne_out(self_, other, out)
 }
 pub(super) fn lt_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, other]);
     if rec {
         rt::check_inplace(self_)?;
     }
-    rt::below(|| ops::lt_(self_, other))?;
+    or_return!({
+        let _below = rt::Below::new();
+        ops::lt_(self_, other)
+    });
     if rec {
         rt::rebase_none(self_)?;
     }
     Ok(())
 }
 pub(super) fn lt_out_autograd(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("lt", &[self_, other], &[&*out])?;
-    rt::below(|| ops::lt_out(self_, other, out))
+    or_return!(rt::check_out("lt", &[self_, other], &[&*out]));
+    let _below = rt::Below::new();
+    ops::lt_out(self_, other, out)
 }
 pub(super) fn le_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, other]);
     if rec {
         rt::check_inplace(self_)?;
     }
-    rt::below(|| ops::le_(self_, other))?;
+    or_return!({
+        let _below = rt::Below::new();
+        ops::le_(self_, other)
+    });
     if rec {
         rt::rebase_none(self_)?;
     }
     Ok(())
 }
 pub(super) fn le_out_autograd(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("le", &[self_, other], &[&*out])?;
-    rt::below(|| ops::le_out(self_, other, out))
+    or_return!(rt::check_out("le", &[self_, other], &[&*out]));
+    let _below = rt::Below::new();
+    ops::le_out(self_, other, out)
 }
 pub(super) fn gt_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, other]);
     if rec {
         rt::check_inplace(self_)?;
     }
-    rt::below(|| ops::gt_(self_, other))?;
+    or_return!({
+        let _below = rt::Below::new();
+        ops::gt_(self_, other)
+    });
     if rec {
         rt::rebase_none(self_)?;
     }
     Ok(())
 }
 pub(super) fn gt_out_autograd(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("gt", &[self_, other], &[&*out])?;
-    rt::below(|| ops::gt_out(self_, other, out))
+    or_return!(rt::check_out("gt", &[self_, other], &[&*out]));
+    let _below = rt::Below::new();
+    ops::gt_out(self_, other, out)
 }
 pub(super) fn ge_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, other]);
     if rec {
         rt::check_inplace(self_)?;
     }
-    rt::below(|| ops::ge_(self_, other))?;
+    or_return!({
+        let _below = rt::Below::new();
+        ops::ge_(self_, other)
+    });
     if rec {
         rt::rebase_none(self_)?;
     }
     Ok(())
 }
 pub(super) fn ge_out_autograd(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("ge", &[self_, other], &[&*out])?;
-    rt::below(|| ops::ge_out(self_, other, out))
+    or_return!(rt::check_out("ge", &[self_, other], &[&*out]));
+    let _below = rt::Below::new();
+    ops::ge_out(self_, other, out)
 }
 pub(super) fn logical_and_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, other]);
     if rec {
         rt::check_inplace(self_)?;
     }
-    rt::below(|| ops::logical_and_(self_, other))?;
+    or_return!({
+        let _below = rt::Below::new();
+        ops::logical_and_(self_, other)
+    });
     if rec {
         rt::rebase_none(self_)?;
     }
     Ok(())
 }
 pub(super) fn logical_and_out_autograd(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("logical_and", &[self_, other], &[&*out])?;
-    rt::below(|| ops::logical_and_out(self_, other, out))
+    or_return!(rt::check_out("logical_and", &[self_, other], &[&*out]));
+    let _below = rt::Below::new();
+    ops::logical_and_out(self_, other, out)
 }
 pub(super) fn logical_or_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, other]);
     if rec {
         rt::check_inplace(self_)?;
     }
-    rt::below(|| ops::logical_or_(self_, other))?;
+    or_return!({
+        let _below = rt::Below::new();
+        ops::logical_or_(self_, other)
+    });
     if rec {
         rt::rebase_none(self_)?;
     }
     Ok(())
 }
 pub(super) fn logical_or_out_autograd(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("logical_or", &[self_, other], &[&*out])?;
-    rt::below(|| ops::logical_or_out(self_, other, out))
+    or_return!(rt::check_out("logical_or", &[self_, other], &[&*out]));
+    let _below = rt::Below::new();
+    ops::logical_or_out(self_, other, out)
 }
 pub(super) fn logical_xor_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, other]);
     if rec {
         rt::check_inplace(self_)?;
     }
-    rt::below(|| ops::logical_xor_(self_, other))?;
+    or_return!({
+        let _below = rt::Below::new();
+        ops::logical_xor_(self_, other)
+    });
     if rec {
         rt::rebase_none(self_)?;
     }
     Ok(())
 }
 pub(super) fn logical_xor_out_autograd(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("logical_xor", &[self_, other], &[&*out])?;
-    rt::below(|| ops::logical_xor_out(self_, other, out))
+    or_return!(rt::check_out("logical_xor", &[self_, other], &[&*out]));
+    let _below = rt::Below::new();
+    ops::logical_xor_out(self_, other, out)
 }
 pub(super) fn logical_not_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     if rec {
         rt::check_inplace(self_)?;
     }
-    rt::below(|| ops::logical_not_(self_))?;
+    or_return!({
+        let _below = rt::Below::new();
+        ops::logical_not_(self_)
+    });
     if rec {
         rt::rebase_none(self_)?;
     }
     Ok(())
 }
 pub(super) fn logical_not_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("logical_not", &[self_], &[&*out])?;
-    rt::below(|| ops::logical_not_out(self_, out))
+    or_return!(rt::check_out("logical_not", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::logical_not_out(self_, out)
 }
 pub(super) fn bitwise_and_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, other]);
     if rec {
         rt::check_inplace(self_)?;
     }
-    rt::below(|| ops::bitwise_and_(self_, other))?;
+    or_return!({
+        let _below = rt::Below::new();
+        ops::bitwise_and_(self_, other)
+    });
     if rec {
         rt::rebase_none(self_)?;
     }
     Ok(())
 }
 pub(super) fn bitwise_and_out_autograd(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("aten::bitwise_and", &[self_, other], &[&*out])?;
-    rt::below(|| ops::bitwise_and_out(self_, other, out))
+    or_return!(rt::check_out("aten::bitwise_and", &[self_, other], &[&*out]));
+    let _below = rt::Below::new();
+    ops::bitwise_and_out(self_, other, out)
 }
 pub(super) fn bitwise_or_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, other]);
     if rec {
         rt::check_inplace(self_)?;
     }
-    rt::below(|| ops::bitwise_or_(self_, other))?;
+    or_return!({
+        let _below = rt::Below::new();
+        ops::bitwise_or_(self_, other)
+    });
     if rec {
         rt::rebase_none(self_)?;
     }
     Ok(())
 }
 pub(super) fn bitwise_or_out_autograd(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("aten::bitwise_or", &[self_, other], &[&*out])?;
-    rt::below(|| ops::bitwise_or_out(self_, other, out))
+    or_return!(rt::check_out("aten::bitwise_or", &[self_, other], &[&*out]));
+    let _below = rt::Below::new();
+    ops::bitwise_or_out(self_, other, out)
 }
 pub(super) fn bitwise_xor_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, other]);
     if rec {
         rt::check_inplace(self_)?;
     }
-    rt::below(|| ops::bitwise_xor_(self_, other))?;
+    or_return!({
+        let _below = rt::Below::new();
+        ops::bitwise_xor_(self_, other)
+    });
     if rec {
         rt::rebase_none(self_)?;
     }
     Ok(())
 }
 pub(super) fn bitwise_xor_out_autograd(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("aten::bitwise_xor", &[self_, other], &[&*out])?;
-    rt::below(|| ops::bitwise_xor_out(self_, other, out))
+    or_return!(rt::check_out("aten::bitwise_xor", &[self_, other], &[&*out]));
+    let _below = rt::Below::new();
+    ops::bitwise_xor_out(self_, other, out)
 }
 pub(super) fn bitwise_not_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     if rec {
         rt::check_inplace(self_)?;
     }
-    rt::below(|| ops::bitwise_not_(self_))?;
+    or_return!({
+        let _below = rt::Below::new();
+        ops::bitwise_not_(self_)
+    });
     if rec {
         rt::rebase_none(self_)?;
     }
     Ok(())
 }
 pub(super) fn bitwise_not_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("aten::bitwise_not", &[self_], &[&*out])?;
-    rt::below(|| ops::bitwise_not_out(self_, out))
+    or_return!(rt::check_out("aten::bitwise_not", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::bitwise_not_out(self_, out)
 }
 pub(super) fn bitwise_left_shift_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, other]);
     if rec {
         rt::check_inplace(self_)?;
     }
-    rt::below(|| ops::bitwise_left_shift_(self_, other))?;
+    or_return!({
+        let _below = rt::Below::new();
+        ops::bitwise_left_shift_(self_, other)
+    });
     if rec {
         rt::rebase_none(self_)?;
     }
@@ -239,15 +298,19 @@ pub(super) fn bitwise_left_shift_out_autograd(
     other: &Tensor,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("aten::bitwise_left_shift", &[self_, other], &[&*out])?;
-    rt::below(|| ops::bitwise_left_shift_out(self_, other, out))
+    or_return!(rt::check_out("aten::bitwise_left_shift", &[self_, other], &[&*out]));
+    let _below = rt::Below::new();
+    ops::bitwise_left_shift_out(self_, other, out)
 }
 pub(super) fn bitwise_right_shift_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, other]);
     if rec {
         rt::check_inplace(self_)?;
     }
-    rt::below(|| ops::bitwise_right_shift_(self_, other))?;
+    or_return!({
+        let _below = rt::Below::new();
+        ops::bitwise_right_shift_(self_, other)
+    });
     if rec {
         rt::rebase_none(self_)?;
     }
@@ -258,12 +321,15 @@ pub(super) fn bitwise_right_shift_out_autograd(
     other: &Tensor,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("aten::bitwise_right_shift", &[self_, other], &[&*out])?;
-    rt::below(|| ops::bitwise_right_shift_out(self_, other, out))
+    or_return!(rt::check_out("aten::bitwise_right_shift", &[self_, other], &[&*out]));
+    let _below = rt::Below::new();
+    ops::bitwise_right_shift_out(self_, other, out)
 }
 pub(super) fn isposinf_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::below(|| ops::isposinf_out(self_, out))
+    let _below = rt::Below::new();
+    ops::isposinf_out(self_, out)
 }
 pub(super) fn isneginf_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::below(|| ops::isneginf_out(self_, out))
+    let _below = rt::Below::new();
+    ops::isneginf_out(self_, out)
 }

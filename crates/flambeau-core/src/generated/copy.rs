@@ -3,7 +3,7 @@
 //! Operators of the family `copy`.
 
 #[allow(unused_imports)]
-use super::{D, a, args, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, calls, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::copy as f;
 
@@ -41,13 +41,10 @@ pub(super) static CLONE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn clone_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::clone(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
+    or_return!(ops::clone(or_return!(tensor_arg(a, 0)), or_return!(arg(a, 1)))).into_values()
 }
 fn clone_adaptor(self_: &Tensor, memory_format: Option<MemoryFormat>) -> Result<Tensor> {
-    if let Some(_seen) = watched(&CLONE_INFO, &[&self_, &memory_format]) {
-        return ops::clone(self_, memory_format);
-    }
-    fallback(&CLONE_INFO, &[&self_, &memory_format])
+    adapted(&CLONE_INFO, &[&self_, &memory_format], &mut |()| ops::clone(self_, memory_format))
 }
 
 /// Type of [`COPY_`].
@@ -91,14 +88,11 @@ pub(super) static COPY__INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn copy_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::copy_(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?;
+    or_return!(ops::copy_(or_return!(tensor_arg(a, 0)), or_return!(tensor_arg(a, 1)), or_return!(arg(a, 2))));
     Ok(vec![a[0].clone()])
 }
 fn copy_inplace_adaptor(self_: &Tensor, src: &Tensor, non_blocking: bool) -> Result<()> {
-    if let Some(_seen) = watched(&COPY__INFO, &[&self_, &src, &non_blocking]) {
-        return ops::copy_(self_, src, non_blocking);
-    }
-    call_fallback(&COPY__INFO, &[&self_, &src, &non_blocking]).map(drop)
+    adapted(&COPY__INFO, &[&self_, &src, &non_blocking], &mut |()| ops::copy_(self_, src, non_blocking))
 }
 
 /// Type of [`TO_COPY`].
@@ -151,8 +145,16 @@ pub(super) static TO_COPY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn to_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::to_copy(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?, arg(a, 6)?)?
-        .into_values()
+    or_return!(ops::to_copy(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5)),
+        or_return!(arg(a, 6))
+    ))
+    .into_values()
 }
 fn to_copy_adaptor(
     self_: &Tensor,
@@ -163,13 +165,11 @@ fn to_copy_adaptor(
     non_blocking: bool,
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(
+    adapted(
         &TO_COPY_INFO,
         &[&self_, &dtype, &layout, &device, &pin_memory, &non_blocking, &memory_format],
-    ) {
-        return ops::to_copy(self_, dtype, layout, device, pin_memory, non_blocking, memory_format);
-    }
-    fallback(&TO_COPY_INFO, &[&self_, &dtype, &layout, &device, &pin_memory, &non_blocking, &memory_format])
+        &mut |()| ops::to_copy(self_, dtype, layout, device, pin_memory, non_blocking, memory_format),
+    )
 }
 
 /// Type of [`TO`].
@@ -214,16 +214,16 @@ pub(super) static TO_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn to_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::to(
-        tensor_arg(a, 0)?,
-        arg(a, 1)?,
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-        arg(a, 7)?,
-    )?
+    or_return!(ops::to(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5)),
+        or_return!(arg(a, 6)),
+        or_return!(arg(a, 7))
+    ))
     .into_values()
 }
 fn to_adaptor(
@@ -236,13 +236,11 @@ fn to_adaptor(
     copy: bool,
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(
+    adapted(
         &TO_INFO,
         &[&self_, &dtype, &layout, &device, &pin_memory, &non_blocking, &copy, &memory_format],
-    ) {
-        return ops::to(self_, dtype, layout, device, pin_memory, non_blocking, copy, memory_format);
-    }
-    fallback(&TO_INFO, &[&self_, &dtype, &layout, &device, &pin_memory, &non_blocking, &copy, &memory_format])
+        &mut |()| ops::to(self_, dtype, layout, device, pin_memory, non_blocking, copy, memory_format),
+    )
 }
 
 /// Type of [`CONTIGUOUS`].
@@ -272,13 +270,10 @@ pub(super) static CONTIGUOUS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn contiguous_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::contiguous(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
+    or_return!(ops::contiguous(or_return!(tensor_arg(a, 0)), or_return!(arg(a, 1)))).into_values()
 }
 fn contiguous_adaptor(self_: &Tensor, memory_format: MemoryFormat) -> Result<Tensor> {
-    if let Some(_seen) = watched(&CONTIGUOUS_INFO, &[&self_, &memory_format]) {
-        return ops::contiguous(self_, memory_format);
-    }
-    fallback(&CONTIGUOUS_INFO, &[&self_, &memory_format])
+    adapted(&CONTIGUOUS_INFO, &[&self_, &memory_format], &mut |()| ops::contiguous(self_, memory_format))
 }
 
 /// Type of [`RESOLVE_CONJ`].
@@ -303,13 +298,10 @@ pub(super) static RESOLVE_CONJ_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn resolve_conj_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::resolve_conj(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::resolve_conj, a)
 }
 fn resolve_conj_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&RESOLVE_CONJ_INFO, &[&self_]) {
-        return ops::resolve_conj(self_);
-    }
-    fallback(&RESOLVE_CONJ_INFO, &[&self_])
+    calls::adapt_t_to_t(&RESOLVE_CONJ_INFO, ops::resolve_conj, self_)
 }
 
 /// Type of [`RESOLVE_NEG`].
@@ -334,13 +326,10 @@ pub(super) static RESOLVE_NEG_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn resolve_neg_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::resolve_neg(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::resolve_neg, a)
 }
 fn resolve_neg_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&RESOLVE_NEG_INFO, &[&self_]) {
-        return ops::resolve_neg(self_);
-    }
-    fallback(&RESOLVE_NEG_INFO, &[&self_])
+    calls::adapt_t_to_t(&RESOLVE_NEG_INFO, ops::resolve_neg, self_)
 }
 
 /// Type of [`SET_SOURCE`].
@@ -374,11 +363,8 @@ pub(super) static SET_SOURCE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn set_source_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::set_source(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::set_source, a)
 }
 fn set_source_adaptor(source: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SET_SOURCE_INFO, &[&source]) {
-        return ops::set_source(source);
-    }
-    fallback(&SET_SOURCE_INFO, &[&source])
+    calls::adapt_t_to_t(&SET_SOURCE_INFO, ops::set_source, source)
 }

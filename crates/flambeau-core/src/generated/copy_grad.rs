@@ -26,7 +26,7 @@ impl Backward for CloneBackward {
 #[cold]
 #[inline(never)]
 fn clone_tangent(self_: &Tensor, memory_format: Option<MemoryFormat>) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
+    rt::jvp_one(&mut |()| -> Result<Option<Tensor>> {
         let self_t = rt::tangent_or_zeros(self_)?;
         ops::clone(&self_t, memory_format).map(Some)
     })
@@ -34,15 +34,18 @@ fn clone_tangent(self_: &Tensor, memory_format: Option<MemoryFormat>) -> Result<
 
 pub(super) fn clone_autograd(self_: &Tensor, memory_format: Option<MemoryFormat>) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::clone(self_, memory_format))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::clone(self_, memory_format)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = CloneBackward;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = clone_tangent(self_, memory_format)?;
-        rt::set_tangent(&out, t)?;
+        let t = clone_tangent(self_, memory_format);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -56,24 +59,29 @@ impl Backward for CopyBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let src_device = self.src_device;
-        let g0 = if cx.need(0) { Some(zeros_like(grad)?) } else { None };
-        let g1 = if cx.need(1) { Some(to_device(grad, src_device)?) } else { None };
+        let g0 = if cx.need(0) { Some(or_return!(zeros_like(grad))) } else { None };
+        let g1 = if cx.need(1) { Some(or_return!(to_device(grad, src_device))) } else { None };
         Ok(Grads::from_buf([g0, g1]))
     }
 }
 pub(super) fn copy_inplace_autograd(self_: &Tensor, src: &Tensor, non_blocking: bool) -> Result<()> {
     let rec = rt::recording(&[self_, src]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    if rec {
         let edges = Edges::of([Some(self_), Some(src)]);
-        Some(edges)
-    } else {
-        None
-    };
-    rt::below(|| ops::copy_(self_, src, non_blocking))?;
-    if let Some(edges) = before {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::copy_(self_, src, non_blocking)
+        });
         let body = CopyBackward { src_device: src.device() };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::copy_(self_, src, non_blocking)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_, src]) {
         let t = rt::jvp(|| {
@@ -83,7 +91,7 @@ pub(super) fn copy_inplace_autograd(self_: &Tensor, src: &Tensor, non_blocking: 
             ops::copy_(&self_t, &src_t, non_blocking)?;
             Ok(Some(self_t))
         })?;
-        rt::set_tangent_inplace(self_, t)?;
+        rt::set_tangent_inplace(self_, Ok(t))?;
     }
     Ok(())
 }
@@ -99,7 +107,7 @@ impl Backward for ToCopyBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let self_device = self.self_device;
         let self_dtype = self.self_dtype;
-        let g0 = Some(to_device(&to_dtype(grad, self_dtype)?, self_device)?);
+        let g0 = Some(or_return!(to_device(&to_dtype(grad, self_dtype)?, self_device)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
@@ -114,7 +122,7 @@ fn to_copy_tangent(
     non_blocking: bool,
     memory_format: Option<MemoryFormat>,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
+    rt::jvp_one(&mut |()| -> Result<Option<Tensor>> {
         let self_t = rt::tangent_or_zeros(self_)?;
         ops::to_copy(&self_t, dtype, layout, device, pin_memory, non_blocking, memory_format).map(Some)
     })
@@ -130,16 +138,18 @@ pub(super) fn to_copy_autograd(
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out =
-        rt::below(|| ops::to_copy(self_, dtype, layout, device, pin_memory, non_blocking, memory_format))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::to_copy(self_, dtype, layout, device, pin_memory, non_blocking, memory_format)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = ToCopyBackward { self_device: self_.device(), self_dtype: self_.dtype() };
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = to_copy_tangent(self_, dtype, layout, device, pin_memory, non_blocking, memory_format)?;
-        rt::set_tangent(&out, t)?;
+        let t = to_copy_tangent(self_, dtype, layout, device, pin_memory, non_blocking, memory_format);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -150,35 +160,35 @@ impl Backward for SetSourceBackward {
     const NAME: &'static str = "NotImplemented";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let g0 = Some(no_derivative("set_")?);
+        let g0 = Some(or_return!(no_derivative("set_")));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 #[cold]
 #[inline(never)]
 fn set_source_tangent(source: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let duals: &[&Tensor] = &[source];
-        rt::transposed(duals, &[source], |mut a| {
-            let source = a.one()?;
-            let r = ops::set_source(source)?;
-            Ok(vec![r])
-        })
-        .map(|t| t.into_iter().next())
+    let duals: &[&Tensor] = &[source];
+    rt::transposed_one(duals, &[source], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
+        let source = a.one()?;
+        let r = ops::set_source(source)?;
+        Ok(vec![r])
     })
 }
 
 pub(super) fn set_source_autograd(source: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[source]);
-    let mut out = rt::below(|| ops::set_source(source))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::set_source(source)
+    });
     if rec {
         let edges = Edges::of([Some(source)]);
         let body = SetSourceBackward;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[source]) {
-        let t = set_source_tangent(source)?;
-        rt::set_tangent(&out, t)?;
+        let t = set_source_tangent(source);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }

@@ -3,7 +3,7 @@
 //! Operators of the family `creation`.
 
 #[allow(unused_imports)]
-use super::{D, a, args, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, calls, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::creation as f;
 
@@ -49,8 +49,15 @@ pub(super) static EMPTY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn empty_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::empty(&arg::<Vec<i64>>(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?
-        .into_values()
+    or_return!(ops::empty(
+        &or_return!(arg::<Vec<i64>>(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5))
+    ))
+    .into_values()
 }
 fn empty_adaptor(
     size: &[i64],
@@ -60,11 +67,9 @@ fn empty_adaptor(
     pin_memory: Option<bool>,
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&EMPTY_INFO, &[&size, &dtype, &layout, &device, &pin_memory, &memory_format])
-    {
-        return ops::empty(size, dtype, layout, device, pin_memory, memory_format);
-    }
-    fallback(&EMPTY_INFO, &[&size, &dtype, &layout, &device, &pin_memory, &memory_format])
+    adapted(&EMPTY_INFO, &[&size, &dtype, &layout, &device, &pin_memory, &memory_format], &mut |()| {
+        ops::empty(size, dtype, layout, device, pin_memory, memory_format)
+    })
 }
 
 fn empty_out_cpu(
@@ -78,7 +83,7 @@ fn empty_out_cpu(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::empty(size, dtype, layout, device, pin_memory, memory_format)?;
+    let r = or_return!(f::empty(size, dtype, layout, device, pin_memory, memory_format));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn empty_out_cuda(
@@ -92,7 +97,7 @@ fn empty_out_cuda(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::empty(size, dtype, layout, device, pin_memory, memory_format)?;
+    let r = or_return!(f::empty(size, dtype, layout, device, pin_memory, memory_format));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn empty_out_meta(
@@ -106,7 +111,7 @@ fn empty_out_meta(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::empty(size, dtype, layout, device, pin_memory, memory_format)?;
+    let r = or_return!(f::empty(size, dtype, layout, device, pin_memory, memory_format));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn empty_out_private(
@@ -120,7 +125,7 @@ fn empty_out_private(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::empty(size, dtype, layout, device, pin_memory, memory_format)?;
+    let r = or_return!(f::empty(size, dtype, layout, device, pin_memory, memory_format));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`EMPTY_OUT`].
@@ -173,16 +178,16 @@ pub(super) static EMPTY_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&EMPTY_INFO),
 };
 fn empty_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 6)?;
-    ops::empty_out(
-        &arg::<Vec<i64>>(a, 0)?,
-        arg(a, 1)?,
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        &mut out,
-    )?;
+    let mut out = or_return!(arg::<Tensor>(a, 6));
+    or_return!(ops::empty_out(
+        &or_return!(arg::<Vec<i64>>(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5)),
+        &mut out
+    ));
     Ok(vec![out.into_value()])
 }
 fn empty_out_adaptor(
@@ -194,16 +199,12 @@ fn empty_out_adaptor(
     memory_format: Option<MemoryFormat>,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) =
-        watched(&EMPTY_OUT_INFO, &[&size, &dtype, &layout, &device, &pin_memory, &memory_format, &&*out])
-    {
+    let values_: &[&dyn AsValue] = &[&size, &dtype, &layout, &device, &pin_memory, &memory_format, &&*out];
+    if let Some(_seen) = watched(&EMPTY_OUT_INFO, values_) {
         return ops::empty_out(size, dtype, layout, device, pin_memory, memory_format, out);
     }
-    let v = call_fallback(
-        &EMPTY_OUT_INFO,
-        &[&size, &dtype, &layout, &device, &pin_memory, &memory_format, &&*out],
-    )?;
-    *out = arg(&v, 0)?;
+    let v = or_return!(call_fallback(&EMPTY_OUT_INFO, values_));
+    *out = or_return!(arg(&v, 0));
     Ok(())
 }
 
@@ -248,15 +249,7 @@ pub(super) static EMPTY_STRIDED_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn empty_strided_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::empty_strided(
-        &arg::<Vec<i64>>(a, 0)?,
-        &arg::<Vec<i64>>(a, 1)?,
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-    )?
-    .into_values()
+    calls::boxed_is_is_od_ol_ov_ob_to_t(ops::empty_strided, a)
 }
 fn empty_strided_adaptor(
     size: &[i64],
@@ -266,12 +259,16 @@ fn empty_strided_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    if let Some(_seen) =
-        watched(&EMPTY_STRIDED_INFO, &[&size, &stride, &dtype, &layout, &device, &pin_memory])
-    {
-        return ops::empty_strided(size, stride, dtype, layout, device, pin_memory);
-    }
-    fallback(&EMPTY_STRIDED_INFO, &[&size, &stride, &dtype, &layout, &device, &pin_memory])
+    calls::adapt_is_is_od_ol_ov_ob_to_t(
+        &EMPTY_STRIDED_INFO,
+        ops::empty_strided,
+        size,
+        stride,
+        dtype,
+        layout,
+        device,
+        pin_memory,
+    )
 }
 
 /// Type of [`ZEROS`].
@@ -308,7 +305,7 @@ pub(super) static ZEROS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn zeros_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::zeros(&arg::<Vec<i64>>(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values()
+    calls::boxed_is_od_ol_ov_ob_to_t(ops::zeros, a)
 }
 fn zeros_adaptor(
     size: &[i64],
@@ -317,10 +314,7 @@ fn zeros_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&ZEROS_INFO, &[&size, &dtype, &layout, &device, &pin_memory]) {
-        return ops::zeros(size, dtype, layout, device, pin_memory);
-    }
-    fallback(&ZEROS_INFO, &[&size, &dtype, &layout, &device, &pin_memory])
+    calls::adapt_is_od_ol_ov_ob_to_t(&ZEROS_INFO, ops::zeros, size, dtype, layout, device, pin_memory)
 }
 
 fn zeros_out_cpu(
@@ -333,7 +327,7 @@ fn zeros_out_cpu(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::zeros(size, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::zeros(size, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Any, out, &r)
 }
 fn zeros_out_cuda(
@@ -346,7 +340,7 @@ fn zeros_out_cuda(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::zeros(size, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::zeros(size, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Any, out, &r)
 }
 fn zeros_out_meta(
@@ -359,7 +353,7 @@ fn zeros_out_meta(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::zeros(size, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::zeros(size, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Any, out, &r)
 }
 fn zeros_out_private(
@@ -372,7 +366,7 @@ fn zeros_out_private(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::zeros(size, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::zeros(size, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Any, out, &r)
 }
 /// Type of [`ZEROS_OUT`].
@@ -417,9 +411,7 @@ pub(super) static ZEROS_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&ZEROS_INFO),
 };
 fn zeros_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 5)?;
-    ops::zeros_out(&arg::<Vec<i64>>(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_is_od_ol_ov_ob_w(ops::zeros_out, a)
 }
 fn zeros_out_adaptor(
     size: &[i64],
@@ -429,12 +421,16 @@ fn zeros_out_adaptor(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&ZEROS_OUT_INFO, &[&size, &dtype, &layout, &device, &pin_memory, &&*out]) {
-        return ops::zeros_out(size, dtype, layout, device, pin_memory, out);
-    }
-    let v = call_fallback(&ZEROS_OUT_INFO, &[&size, &dtype, &layout, &device, &pin_memory, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_is_od_ol_ov_ob_w(
+        &ZEROS_OUT_INFO,
+        ops::zeros_out,
+        size,
+        dtype,
+        layout,
+        device,
+        pin_memory,
+        out,
+    )
 }
 
 /// Type of [`ONES`].
@@ -471,7 +467,7 @@ pub(super) static ONES_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn ones_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::ones(&arg::<Vec<i64>>(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values()
+    calls::boxed_is_od_ol_ov_ob_to_t(ops::ones, a)
 }
 fn ones_adaptor(
     size: &[i64],
@@ -480,10 +476,7 @@ fn ones_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&ONES_INFO, &[&size, &dtype, &layout, &device, &pin_memory]) {
-        return ops::ones(size, dtype, layout, device, pin_memory);
-    }
-    fallback(&ONES_INFO, &[&size, &dtype, &layout, &device, &pin_memory])
+    calls::adapt_is_od_ol_ov_ob_to_t(&ONES_INFO, ops::ones, size, dtype, layout, device, pin_memory)
 }
 
 fn ones_out_cpu(
@@ -496,7 +489,7 @@ fn ones_out_cpu(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::ones(size, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::ones(size, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Any, out, &r)
 }
 fn ones_out_cuda(
@@ -509,7 +502,7 @@ fn ones_out_cuda(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::ones(size, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::ones(size, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Any, out, &r)
 }
 fn ones_out_meta(
@@ -522,7 +515,7 @@ fn ones_out_meta(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::ones(size, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::ones(size, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Any, out, &r)
 }
 fn ones_out_private(
@@ -535,7 +528,7 @@ fn ones_out_private(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::ones(size, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::ones(size, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Any, out, &r)
 }
 /// Type of [`ONES_OUT`].
@@ -580,9 +573,7 @@ pub(super) static ONES_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&ONES_INFO),
 };
 fn ones_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 5)?;
-    ops::ones_out(&arg::<Vec<i64>>(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_is_od_ol_ov_ob_w(ops::ones_out, a)
 }
 fn ones_out_adaptor(
     size: &[i64],
@@ -592,12 +583,7 @@ fn ones_out_adaptor(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&ONES_OUT_INFO, &[&size, &dtype, &layout, &device, &pin_memory, &&*out]) {
-        return ops::ones_out(size, dtype, layout, device, pin_memory, out);
-    }
-    let v = call_fallback(&ONES_OUT_INFO, &[&size, &dtype, &layout, &device, &pin_memory, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_is_od_ol_ov_ob_w(&ONES_OUT_INFO, ops::ones_out, size, dtype, layout, device, pin_memory, out)
 }
 
 /// Type of [`FULL`].
@@ -636,8 +622,15 @@ pub(super) static FULL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn full_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::full(&arg::<Vec<i64>>(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?
-        .into_values()
+    or_return!(ops::full(
+        &or_return!(arg::<Vec<i64>>(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5))
+    ))
+    .into_values()
 }
 fn full_adaptor(
     size: &[i64],
@@ -647,10 +640,9 @@ fn full_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&FULL_INFO, &[&size, &fill_value, &dtype, &layout, &device, &pin_memory]) {
-        return ops::full(size, fill_value, dtype, layout, device, pin_memory);
-    }
-    fallback(&FULL_INFO, &[&size, &fill_value, &dtype, &layout, &device, &pin_memory])
+    adapted(&FULL_INFO, &[&size, &fill_value, &dtype, &layout, &device, &pin_memory], &mut |()| {
+        ops::full(size, fill_value, dtype, layout, device, pin_memory)
+    })
 }
 
 fn full_out_cpu(
@@ -664,7 +656,7 @@ fn full_out_cpu(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::full(size, fill_value, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::full(size, fill_value, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Any, out, &r)
 }
 fn full_out_cuda(
@@ -678,7 +670,7 @@ fn full_out_cuda(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::full(size, fill_value, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::full(size, fill_value, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Any, out, &r)
 }
 fn full_out_meta(
@@ -692,7 +684,7 @@ fn full_out_meta(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::full(size, fill_value, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::full(size, fill_value, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Any, out, &r)
 }
 fn full_out_private(
@@ -706,7 +698,7 @@ fn full_out_private(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::full(size, fill_value, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::full(size, fill_value, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Any, out, &r)
 }
 /// Type of [`FULL_OUT`].
@@ -759,16 +751,16 @@ pub(super) static FULL_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&FULL_INFO),
 };
 fn full_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 6)?;
-    ops::full_out(
-        &arg::<Vec<i64>>(a, 0)?,
-        arg(a, 1)?,
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        &mut out,
-    )?;
+    let mut out = or_return!(arg::<Tensor>(a, 6));
+    or_return!(ops::full_out(
+        &or_return!(arg::<Vec<i64>>(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5)),
+        &mut out
+    ));
     Ok(vec![out.into_value()])
 }
 fn full_out_adaptor(
@@ -780,14 +772,12 @@ fn full_out_adaptor(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) =
-        watched(&FULL_OUT_INFO, &[&size, &fill_value, &dtype, &layout, &device, &pin_memory, &&*out])
-    {
+    let values_: &[&dyn AsValue] = &[&size, &fill_value, &dtype, &layout, &device, &pin_memory, &&*out];
+    if let Some(_seen) = watched(&FULL_OUT_INFO, values_) {
         return ops::full_out(size, fill_value, dtype, layout, device, pin_memory, out);
     }
-    let v =
-        call_fallback(&FULL_OUT_INFO, &[&size, &fill_value, &dtype, &layout, &device, &pin_memory, &&*out])?;
-    *out = arg(&v, 0)?;
+    let v = or_return!(call_fallback(&FULL_OUT_INFO, values_));
+    *out = or_return!(arg(&v, 0));
     Ok(())
 }
 
@@ -838,8 +828,7 @@ pub(super) static EMPTY_LIKE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn empty_like_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::empty_like(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?
-        .into_values()
+    calls::boxed_t_od_ol_ov_ob_om_to_t(ops::empty_like, a)
 }
 fn empty_like_adaptor(
     self_: &Tensor,
@@ -849,12 +838,16 @@ fn empty_like_adaptor(
     pin_memory: Option<bool>,
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
-    if let Some(_seen) =
-        watched(&EMPTY_LIKE_INFO, &[&self_, &dtype, &layout, &device, &pin_memory, &memory_format])
-    {
-        return ops::empty_like(self_, dtype, layout, device, pin_memory, memory_format);
-    }
-    fallback(&EMPTY_LIKE_INFO, &[&self_, &dtype, &layout, &device, &pin_memory, &memory_format])
+    calls::adapt_t_od_ol_ov_ob_om_to_t(
+        &EMPTY_LIKE_INFO,
+        ops::empty_like,
+        self_,
+        dtype,
+        layout,
+        device,
+        pin_memory,
+        memory_format,
+    )
 }
 
 /// Type of [`ZEROS_LIKE`].
@@ -904,8 +897,7 @@ pub(super) static ZEROS_LIKE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn zeros_like_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::zeros_like(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?
-        .into_values()
+    calls::boxed_t_od_ol_ov_ob_om_to_t(ops::zeros_like, a)
 }
 fn zeros_like_adaptor(
     self_: &Tensor,
@@ -915,12 +907,16 @@ fn zeros_like_adaptor(
     pin_memory: Option<bool>,
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
-    if let Some(_seen) =
-        watched(&ZEROS_LIKE_INFO, &[&self_, &dtype, &layout, &device, &pin_memory, &memory_format])
-    {
-        return ops::zeros_like(self_, dtype, layout, device, pin_memory, memory_format);
-    }
-    fallback(&ZEROS_LIKE_INFO, &[&self_, &dtype, &layout, &device, &pin_memory, &memory_format])
+    calls::adapt_t_od_ol_ov_ob_om_to_t(
+        &ZEROS_LIKE_INFO,
+        ops::zeros_like,
+        self_,
+        dtype,
+        layout,
+        device,
+        pin_memory,
+        memory_format,
+    )
 }
 
 /// Type of [`ONES_LIKE`].
@@ -970,8 +966,7 @@ pub(super) static ONES_LIKE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn ones_like_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::ones_like(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?
-        .into_values()
+    calls::boxed_t_od_ol_ov_ob_om_to_t(ops::ones_like, a)
 }
 fn ones_like_adaptor(
     self_: &Tensor,
@@ -981,12 +976,16 @@ fn ones_like_adaptor(
     pin_memory: Option<bool>,
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
-    if let Some(_seen) =
-        watched(&ONES_LIKE_INFO, &[&self_, &dtype, &layout, &device, &pin_memory, &memory_format])
-    {
-        return ops::ones_like(self_, dtype, layout, device, pin_memory, memory_format);
-    }
-    fallback(&ONES_LIKE_INFO, &[&self_, &dtype, &layout, &device, &pin_memory, &memory_format])
+    calls::adapt_t_od_ol_ov_ob_om_to_t(
+        &ONES_LIKE_INFO,
+        ops::ones_like,
+        self_,
+        dtype,
+        layout,
+        device,
+        pin_memory,
+        memory_format,
+    )
 }
 
 /// Type of [`FULL_LIKE`].
@@ -1038,8 +1037,16 @@ pub(super) static FULL_LIKE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn full_like_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::full_like(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?, arg(a, 6)?)?
-        .into_values()
+    or_return!(ops::full_like(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5)),
+        or_return!(arg(a, 6))
+    ))
+    .into_values()
 }
 fn full_like_adaptor(
     self_: &Tensor,
@@ -1050,13 +1057,11 @@ fn full_like_adaptor(
     pin_memory: Option<bool>,
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(
+    adapted(
         &FULL_LIKE_INFO,
         &[&self_, &fill_value, &dtype, &layout, &device, &pin_memory, &memory_format],
-    ) {
-        return ops::full_like(self_, fill_value, dtype, layout, device, pin_memory, memory_format);
-    }
-    fallback(&FULL_LIKE_INFO, &[&self_, &fill_value, &dtype, &layout, &device, &pin_memory, &memory_format])
+        &mut |()| ops::full_like(self_, fill_value, dtype, layout, device, pin_memory, memory_format),
+    )
 }
 
 /// Type of [`FILL_`].
@@ -1093,14 +1098,10 @@ pub(super) static FILL__INFO: OpInfo = OpInfo {
     functional: Some(&super::creation::FILL_INFO),
 };
 fn fill_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fill_(tensor_arg(a, 0)?, arg(a, 1)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_n(ops::fill_, a, &[0])
 }
 fn fill_inplace_adaptor(self_: &Tensor, value: Scalar) -> Result<()> {
-    if let Some(_seen) = watched(&FILL__INFO, &[&self_, &value]) {
-        return ops::fill_(self_, value);
-    }
-    call_fallback(&FILL__INFO, &[&self_, &value]).map(drop)
+    calls::adapt_t_n(&FILL__INFO, ops::fill_, self_, value)
 }
 
 /// Type of [`FILL_TENSOR_`].
@@ -1137,14 +1138,10 @@ pub(super) static FILL_TENSOR__INFO: OpInfo = OpInfo {
     functional: Some(&super::creation::FILL_WITH_INFO),
 };
 fn fill_tensor_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fill_tensor_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_t(ops::fill_tensor_, a, &[0])
 }
 fn fill_tensor_inplace_adaptor(self_: &Tensor, value: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&FILL_TENSOR__INFO, &[&self_, &value]) {
-        return ops::fill_tensor_(self_, value);
-    }
-    call_fallback(&FILL_TENSOR__INFO, &[&self_, &value]).map(drop)
+    calls::adapt_t_t(&FILL_TENSOR__INFO, ops::fill_tensor_, self_, value)
 }
 
 /// Type of [`ZERO_`].
@@ -1178,14 +1175,10 @@ pub(super) static ZERO__INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn zero_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::zero_(tensor_arg(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t(ops::zero_, a, &[0])
 }
 fn zero_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&ZERO__INFO, &[&self_]) {
-        return ops::zero_(self_);
-    }
-    call_fallback(&ZERO__INFO, &[&self_]).map(drop)
+    calls::adapt_t(&ZERO__INFO, ops::zero_, self_)
 }
 
 /// Type of [`EYE`].
@@ -1222,7 +1215,14 @@ pub(super) static EYE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn eye_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::eye(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values()
+    or_return!(ops::eye(
+        or_return!(arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4))
+    ))
+    .into_values()
 }
 fn eye_adaptor(
     n: i64,
@@ -1231,10 +1231,9 @@ fn eye_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&EYE_INFO, &[&n, &dtype, &layout, &device, &pin_memory]) {
-        return ops::eye(n, dtype, layout, device, pin_memory);
-    }
-    fallback(&EYE_INFO, &[&n, &dtype, &layout, &device, &pin_memory])
+    adapted(&EYE_INFO, &[&n, &dtype, &layout, &device, &pin_memory], &mut |()| {
+        ops::eye(n, dtype, layout, device, pin_memory)
+    })
 }
 
 fn eye_out_cpu(
@@ -1247,7 +1246,7 @@ fn eye_out_cpu(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::eye(n, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::eye(n, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Any, out, &r)
 }
 fn eye_out_cuda(
@@ -1260,7 +1259,7 @@ fn eye_out_cuda(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::eye(n, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::eye(n, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Any, out, &r)
 }
 fn eye_out_meta(
@@ -1273,7 +1272,7 @@ fn eye_out_meta(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::eye(n, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::eye(n, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Any, out, &r)
 }
 fn eye_out_private(
@@ -1286,7 +1285,7 @@ fn eye_out_private(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::eye(n, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::eye(n, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Any, out, &r)
 }
 /// Type of [`EYE_OUT`].
@@ -1331,8 +1330,15 @@ pub(super) static EYE_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&EYE_INFO),
 };
 fn eye_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 5)?;
-    ops::eye_out(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, &mut out)?;
+    let mut out = or_return!(arg::<Tensor>(a, 5));
+    or_return!(ops::eye_out(
+        or_return!(arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        &mut out
+    ));
     Ok(vec![out.into_value()])
 }
 fn eye_out_adaptor(
@@ -1343,11 +1349,12 @@ fn eye_out_adaptor(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&EYE_OUT_INFO, &[&n, &dtype, &layout, &device, &pin_memory, &&*out]) {
+    let values_: &[&dyn AsValue] = &[&n, &dtype, &layout, &device, &pin_memory, &&*out];
+    if let Some(_seen) = watched(&EYE_OUT_INFO, values_) {
         return ops::eye_out(n, dtype, layout, device, pin_memory, out);
     }
-    let v = call_fallback(&EYE_OUT_INFO, &[&n, &dtype, &layout, &device, &pin_memory, &&*out])?;
-    *out = arg(&v, 0)?;
+    let v = or_return!(call_fallback(&EYE_OUT_INFO, values_));
+    *out = or_return!(arg(&v, 0));
     Ok(())
 }
 
@@ -1386,7 +1393,15 @@ pub(super) static EYE_M_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn eye_m_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::eye_m(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?.into_values()
+    or_return!(ops::eye_m(
+        or_return!(arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5))
+    ))
+    .into_values()
 }
 fn eye_m_adaptor(
     n: i64,
@@ -1396,10 +1411,9 @@ fn eye_m_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&EYE_M_INFO, &[&n, &m, &dtype, &layout, &device, &pin_memory]) {
-        return ops::eye_m(n, m, dtype, layout, device, pin_memory);
-    }
-    fallback(&EYE_M_INFO, &[&n, &m, &dtype, &layout, &device, &pin_memory])
+    adapted(&EYE_M_INFO, &[&n, &m, &dtype, &layout, &device, &pin_memory], &mut |()| {
+        ops::eye_m(n, m, dtype, layout, device, pin_memory)
+    })
 }
 
 fn eye_m_out_cpu(
@@ -1413,7 +1427,7 @@ fn eye_m_out_cpu(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::eye_m(n, m, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::eye_m(n, m, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn eye_m_out_cuda(
@@ -1427,7 +1441,7 @@ fn eye_m_out_cuda(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::eye_m(n, m, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::eye_m(n, m, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn eye_m_out_meta(
@@ -1441,7 +1455,7 @@ fn eye_m_out_meta(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::eye_m(n, m, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::eye_m(n, m, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn eye_m_out_private(
@@ -1455,7 +1469,7 @@ fn eye_m_out_private(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::eye_m(n, m, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::eye_m(n, m, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`EYE_M_OUT`].
@@ -1501,8 +1515,16 @@ pub(super) static EYE_M_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&EYE_M_INFO),
 };
 fn eye_m_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 6)?;
-    ops::eye_m_out(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?, &mut out)?;
+    let mut out = or_return!(arg::<Tensor>(a, 6));
+    or_return!(ops::eye_m_out(
+        or_return!(arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5)),
+        &mut out
+    ));
     Ok(vec![out.into_value()])
 }
 fn eye_m_out_adaptor(
@@ -1514,11 +1536,12 @@ fn eye_m_out_adaptor(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&EYE_M_OUT_INFO, &[&n, &m, &dtype, &layout, &device, &pin_memory, &&*out]) {
+    let values_: &[&dyn AsValue] = &[&n, &m, &dtype, &layout, &device, &pin_memory, &&*out];
+    if let Some(_seen) = watched(&EYE_M_OUT_INFO, values_) {
         return ops::eye_m_out(n, m, dtype, layout, device, pin_memory, out);
     }
-    let v = call_fallback(&EYE_M_OUT_INFO, &[&n, &m, &dtype, &layout, &device, &pin_memory, &&*out])?;
-    *out = arg(&v, 0)?;
+    let v = or_return!(call_fallback(&EYE_M_OUT_INFO, values_));
+    *out = or_return!(arg(&v, 0));
     Ok(())
 }
 
@@ -1556,7 +1579,14 @@ pub(super) static ARANGE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn arange_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::arange(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values()
+    or_return!(ops::arange(
+        or_return!(arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4))
+    ))
+    .into_values()
 }
 fn arange_adaptor(
     end: Scalar,
@@ -1565,10 +1595,9 @@ fn arange_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&ARANGE_INFO, &[&end, &dtype, &layout, &device, &pin_memory]) {
-        return ops::arange(end, dtype, layout, device, pin_memory);
-    }
-    fallback(&ARANGE_INFO, &[&end, &dtype, &layout, &device, &pin_memory])
+    adapted(&ARANGE_INFO, &[&end, &dtype, &layout, &device, &pin_memory], &mut |()| {
+        ops::arange(end, dtype, layout, device, pin_memory)
+    })
 }
 
 fn arange_out_cpu(
@@ -1581,7 +1610,7 @@ fn arange_out_cpu(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::arange(end, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::arange(end, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Any, out, &r)
 }
 fn arange_out_cuda(
@@ -1594,7 +1623,7 @@ fn arange_out_cuda(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::arange(end, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::arange(end, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Any, out, &r)
 }
 fn arange_out_meta(
@@ -1607,7 +1636,7 @@ fn arange_out_meta(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::arange(end, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::arange(end, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Any, out, &r)
 }
 fn arange_out_private(
@@ -1620,7 +1649,7 @@ fn arange_out_private(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::arange(end, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::arange(end, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Any, out, &r)
 }
 /// Type of [`ARANGE_OUT`].
@@ -1665,8 +1694,15 @@ pub(super) static ARANGE_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&ARANGE_INFO),
 };
 fn arange_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 5)?;
-    ops::arange_out(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, &mut out)?;
+    let mut out = or_return!(arg::<Tensor>(a, 5));
+    or_return!(ops::arange_out(
+        or_return!(arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        &mut out
+    ));
     Ok(vec![out.into_value()])
 }
 fn arange_out_adaptor(
@@ -1677,11 +1713,12 @@ fn arange_out_adaptor(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&ARANGE_OUT_INFO, &[&end, &dtype, &layout, &device, &pin_memory, &&*out]) {
+    let values_: &[&dyn AsValue] = &[&end, &dtype, &layout, &device, &pin_memory, &&*out];
+    if let Some(_seen) = watched(&ARANGE_OUT_INFO, values_) {
         return ops::arange_out(end, dtype, layout, device, pin_memory, out);
     }
-    let v = call_fallback(&ARANGE_OUT_INFO, &[&end, &dtype, &layout, &device, &pin_memory, &&*out])?;
-    *out = arg(&v, 0)?;
+    let v = or_return!(call_fallback(&ARANGE_OUT_INFO, values_));
+    *out = or_return!(arg(&v, 0));
     Ok(())
 }
 
@@ -1726,7 +1763,15 @@ pub(super) static ARANGE_START_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn arange_start_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::arange_start(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?.into_values()
+    or_return!(ops::arange_start(
+        or_return!(arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5))
+    ))
+    .into_values()
 }
 fn arange_start_adaptor(
     start: Scalar,
@@ -1736,10 +1781,9 @@ fn arange_start_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&ARANGE_START_INFO, &[&start, &end, &dtype, &layout, &device, &pin_memory]) {
-        return ops::arange_start(start, end, dtype, layout, device, pin_memory);
-    }
-    fallback(&ARANGE_START_INFO, &[&start, &end, &dtype, &layout, &device, &pin_memory])
+    adapted(&ARANGE_START_INFO, &[&start, &end, &dtype, &layout, &device, &pin_memory], &mut |()| {
+        ops::arange_start(start, end, dtype, layout, device, pin_memory)
+    })
 }
 
 fn arange_start_out_cpu(
@@ -1753,7 +1797,7 @@ fn arange_start_out_cpu(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::arange_start(start, end, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::arange_start(start, end, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn arange_start_out_cuda(
@@ -1767,7 +1811,7 @@ fn arange_start_out_cuda(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::arange_start(start, end, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::arange_start(start, end, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn arange_start_out_meta(
@@ -1781,7 +1825,7 @@ fn arange_start_out_meta(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::arange_start(start, end, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::arange_start(start, end, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn arange_start_out_private(
@@ -1795,7 +1839,7 @@ fn arange_start_out_private(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::arange_start(start, end, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::arange_start(start, end, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`ARANGE_START_OUT`].
@@ -1848,8 +1892,16 @@ pub(super) static ARANGE_START_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&ARANGE_START_INFO),
 };
 fn arange_start_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 6)?;
-    ops::arange_start_out(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?, &mut out)?;
+    let mut out = or_return!(arg::<Tensor>(a, 6));
+    or_return!(ops::arange_start_out(
+        or_return!(arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5)),
+        &mut out
+    ));
     Ok(vec![out.into_value()])
 }
 fn arange_start_out_adaptor(
@@ -1861,16 +1913,12 @@ fn arange_start_out_adaptor(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) =
-        watched(&ARANGE_START_OUT_INFO, &[&start, &end, &dtype, &layout, &device, &pin_memory, &&*out])
-    {
+    let values_: &[&dyn AsValue] = &[&start, &end, &dtype, &layout, &device, &pin_memory, &&*out];
+    if let Some(_seen) = watched(&ARANGE_START_OUT_INFO, values_) {
         return ops::arange_start_out(start, end, dtype, layout, device, pin_memory, out);
     }
-    let v = call_fallback(
-        &ARANGE_START_OUT_INFO,
-        &[&start, &end, &dtype, &layout, &device, &pin_memory, &&*out],
-    )?;
-    *out = arg(&v, 0)?;
+    let v = or_return!(call_fallback(&ARANGE_START_OUT_INFO, values_));
+    *out = or_return!(arg(&v, 0));
     Ok(())
 }
 
@@ -1916,8 +1964,7 @@ pub(super) static ARANGE_STEP_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn arange_step_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::arange_step(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?, arg(a, 6)?)?
-        .into_values()
+    calls::boxed_n_n_n_od_ol_ov_ob_to_t(ops::arange_step, a)
 }
 fn arange_step_adaptor(
     start: Scalar,
@@ -1928,12 +1975,17 @@ fn arange_step_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    if let Some(_seen) =
-        watched(&ARANGE_STEP_INFO, &[&start, &end, &step, &dtype, &layout, &device, &pin_memory])
-    {
-        return ops::arange_step(start, end, step, dtype, layout, device, pin_memory);
-    }
-    fallback(&ARANGE_STEP_INFO, &[&start, &end, &step, &dtype, &layout, &device, &pin_memory])
+    calls::adapt_n_n_n_od_ol_ov_ob_to_t(
+        &ARANGE_STEP_INFO,
+        ops::arange_step,
+        start,
+        end,
+        step,
+        dtype,
+        layout,
+        device,
+        pin_memory,
+    )
 }
 
 fn arange_step_out_cpu(
@@ -1948,7 +2000,7 @@ fn arange_step_out_cpu(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::arange_step(start, end, step, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::arange_step(start, end, step, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn arange_step_out_cuda(
@@ -1963,7 +2015,7 @@ fn arange_step_out_cuda(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::arange_step(start, end, step, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::arange_step(start, end, step, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn arange_step_out_meta(
@@ -1978,7 +2030,7 @@ fn arange_step_out_meta(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::arange_step(start, end, step, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::arange_step(start, end, step, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn arange_step_out_private(
@@ -1993,7 +2045,7 @@ fn arange_step_out_private(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::arange_step(start, end, step, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::arange_step(start, end, step, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`ARANGE_STEP_OUT`].
@@ -2048,18 +2100,7 @@ pub(super) static ARANGE_STEP_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&ARANGE_STEP_INFO),
 };
 fn arange_step_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 7)?;
-    ops::arange_step_out(
-        arg(a, 0)?,
-        arg(a, 1)?,
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-        &mut out,
-    )?;
-    Ok(vec![out.into_value()])
+    calls::boxed_n_n_n_od_ol_ov_ob_w(ops::arange_step_out, a)
 }
 fn arange_step_out_adaptor(
     start: Scalar,
@@ -2071,17 +2112,18 @@ fn arange_step_out_adaptor(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) =
-        watched(&ARANGE_STEP_OUT_INFO, &[&start, &end, &step, &dtype, &layout, &device, &pin_memory, &&*out])
-    {
-        return ops::arange_step_out(start, end, step, dtype, layout, device, pin_memory, out);
-    }
-    let v = call_fallback(
+    calls::adapt_n_n_n_od_ol_ov_ob_w(
         &ARANGE_STEP_OUT_INFO,
-        &[&start, &end, &step, &dtype, &layout, &device, &pin_memory, &&*out],
-    )?;
-    *out = arg(&v, 0)?;
-    Ok(())
+        ops::arange_step_out,
+        start,
+        end,
+        step,
+        dtype,
+        layout,
+        device,
+        pin_memory,
+        out,
+    )
 }
 
 /// Type of [`RANGE_STEP`].
@@ -2126,8 +2168,7 @@ pub(super) static RANGE_STEP_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn range_step_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::range_step(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?, arg(a, 6)?)?
-        .into_values()
+    calls::boxed_n_n_n_od_ol_ov_ob_to_t(ops::range_step, a)
 }
 fn range_step_adaptor(
     start: Scalar,
@@ -2138,12 +2179,17 @@ fn range_step_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    if let Some(_seen) =
-        watched(&RANGE_STEP_INFO, &[&start, &end, &step, &dtype, &layout, &device, &pin_memory])
-    {
-        return ops::range_step(start, end, step, dtype, layout, device, pin_memory);
-    }
-    fallback(&RANGE_STEP_INFO, &[&start, &end, &step, &dtype, &layout, &device, &pin_memory])
+    calls::adapt_n_n_n_od_ol_ov_ob_to_t(
+        &RANGE_STEP_INFO,
+        ops::range_step,
+        start,
+        end,
+        step,
+        dtype,
+        layout,
+        device,
+        pin_memory,
+    )
 }
 
 fn range_step_out_cpu(
@@ -2158,7 +2204,7 @@ fn range_step_out_cpu(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::range_step(start, end, step, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::range_step(start, end, step, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn range_step_out_cuda(
@@ -2173,7 +2219,7 @@ fn range_step_out_cuda(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::range_step(start, end, step, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::range_step(start, end, step, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn range_step_out_meta(
@@ -2188,7 +2234,7 @@ fn range_step_out_meta(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::range_step(start, end, step, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::range_step(start, end, step, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn range_step_out_private(
@@ -2203,7 +2249,7 @@ fn range_step_out_private(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::range_step(start, end, step, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::range_step(start, end, step, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`RANGE_STEP_OUT`].
@@ -2258,18 +2304,7 @@ pub(super) static RANGE_STEP_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&RANGE_STEP_INFO),
 };
 fn range_step_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 7)?;
-    ops::range_step_out(
-        arg(a, 0)?,
-        arg(a, 1)?,
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-        &mut out,
-    )?;
-    Ok(vec![out.into_value()])
+    calls::boxed_n_n_n_od_ol_ov_ob_w(ops::range_step_out, a)
 }
 fn range_step_out_adaptor(
     start: Scalar,
@@ -2281,17 +2316,18 @@ fn range_step_out_adaptor(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) =
-        watched(&RANGE_STEP_OUT_INFO, &[&start, &end, &step, &dtype, &layout, &device, &pin_memory, &&*out])
-    {
-        return ops::range_step_out(start, end, step, dtype, layout, device, pin_memory, out);
-    }
-    let v = call_fallback(
+    calls::adapt_n_n_n_od_ol_ov_ob_w(
         &RANGE_STEP_OUT_INFO,
-        &[&start, &end, &step, &dtype, &layout, &device, &pin_memory, &&*out],
-    )?;
-    *out = arg(&v, 0)?;
-    Ok(())
+        ops::range_step_out,
+        start,
+        end,
+        step,
+        dtype,
+        layout,
+        device,
+        pin_memory,
+        out,
+    )
 }
 
 /// Type of [`LINSPACE_TENSORS`].
@@ -2336,15 +2372,15 @@ pub(super) static LINSPACE_TENSORS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linspace_tensors_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::linspace_tensors(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-    )?
+    or_return!(ops::linspace_tensors(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5)),
+        or_return!(arg(a, 6))
+    ))
     .into_values()
 }
 fn linspace_tensors_adaptor(
@@ -2356,12 +2392,11 @@ fn linspace_tensors_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    if let Some(_seen) =
-        watched(&LINSPACE_TENSORS_INFO, &[&start, &end, &steps, &dtype, &layout, &device, &pin_memory])
-    {
-        return ops::linspace_tensors(start, end, steps, dtype, layout, device, pin_memory);
-    }
-    fallback(&LINSPACE_TENSORS_INFO, &[&start, &end, &steps, &dtype, &layout, &device, &pin_memory])
+    adapted(
+        &LINSPACE_TENSORS_INFO,
+        &[&start, &end, &steps, &dtype, &layout, &device, &pin_memory],
+        &mut |()| ops::linspace_tensors(start, end, steps, dtype, layout, device, pin_memory),
+    )
 }
 
 fn linspace_tensors_out_cpu(
@@ -2376,7 +2411,7 @@ fn linspace_tensors_out_cpu(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::linspace_tensors(start, end, steps, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::linspace_tensors(start, end, steps, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn linspace_tensors_out_cuda(
@@ -2391,7 +2426,7 @@ fn linspace_tensors_out_cuda(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::linspace_tensors(start, end, steps, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::linspace_tensors(start, end, steps, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn linspace_tensors_out_meta(
@@ -2406,7 +2441,7 @@ fn linspace_tensors_out_meta(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::linspace_tensors(start, end, steps, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::linspace_tensors(start, end, steps, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn linspace_tensors_out_private(
@@ -2421,7 +2456,7 @@ fn linspace_tensors_out_private(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::linspace_tensors(start, end, steps, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::linspace_tensors(start, end, steps, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`LINSPACE_TENSORS_OUT`].
@@ -2476,17 +2511,17 @@ pub(super) static LINSPACE_TENSORS_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LINSPACE_TENSORS_INFO),
 };
 fn linspace_tensors_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 7)?;
-    ops::linspace_tensors_out(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-        &mut out,
-    )?;
+    let mut out = or_return!(arg::<Tensor>(a, 7));
+    or_return!(ops::linspace_tensors_out(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5)),
+        or_return!(arg(a, 6)),
+        &mut out
+    ));
     Ok(vec![out.into_value()])
 }
 fn linspace_tensors_out_adaptor(
@@ -2499,17 +2534,12 @@ fn linspace_tensors_out_adaptor(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(
-        &LINSPACE_TENSORS_OUT_INFO,
-        &[&start, &end, &steps, &dtype, &layout, &device, &pin_memory, &&*out],
-    ) {
+    let values_: &[&dyn AsValue] = &[&start, &end, &steps, &dtype, &layout, &device, &pin_memory, &&*out];
+    if let Some(_seen) = watched(&LINSPACE_TENSORS_OUT_INFO, values_) {
         return ops::linspace_tensors_out(start, end, steps, dtype, layout, device, pin_memory, out);
     }
-    let v = call_fallback(
-        &LINSPACE_TENSORS_OUT_INFO,
-        &[&start, &end, &steps, &dtype, &layout, &device, &pin_memory, &&*out],
-    )?;
-    *out = arg(&v, 0)?;
+    let v = or_return!(call_fallback(&LINSPACE_TENSORS_OUT_INFO, values_));
+    *out = or_return!(arg(&v, 0));
     Ok(())
 }
 
@@ -2555,15 +2585,15 @@ pub(super) static LINSPACE_SCALAR_TENSOR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linspace_scalar_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::linspace_scalar_tensor(
-        arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-    )?
+    or_return!(ops::linspace_scalar_tensor(
+        or_return!(arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5)),
+        or_return!(arg(a, 6))
+    ))
     .into_values()
 }
 fn linspace_scalar_tensor_adaptor(
@@ -2575,12 +2605,11 @@ fn linspace_scalar_tensor_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    if let Some(_seen) =
-        watched(&LINSPACE_SCALAR_TENSOR_INFO, &[&start, &end, &steps, &dtype, &layout, &device, &pin_memory])
-    {
-        return ops::linspace_scalar_tensor(start, end, steps, dtype, layout, device, pin_memory);
-    }
-    fallback(&LINSPACE_SCALAR_TENSOR_INFO, &[&start, &end, &steps, &dtype, &layout, &device, &pin_memory])
+    adapted(
+        &LINSPACE_SCALAR_TENSOR_INFO,
+        &[&start, &end, &steps, &dtype, &layout, &device, &pin_memory],
+        &mut |()| ops::linspace_scalar_tensor(start, end, steps, dtype, layout, device, pin_memory),
+    )
 }
 
 fn linspace_scalar_tensor_out_cpu(
@@ -2595,7 +2624,7 @@ fn linspace_scalar_tensor_out_cpu(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::linspace_scalar_tensor(start, end, steps, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::linspace_scalar_tensor(start, end, steps, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn linspace_scalar_tensor_out_cuda(
@@ -2610,7 +2639,7 @@ fn linspace_scalar_tensor_out_cuda(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::linspace_scalar_tensor(start, end, steps, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::linspace_scalar_tensor(start, end, steps, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn linspace_scalar_tensor_out_meta(
@@ -2625,7 +2654,7 @@ fn linspace_scalar_tensor_out_meta(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::linspace_scalar_tensor(start, end, steps, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::linspace_scalar_tensor(start, end, steps, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn linspace_scalar_tensor_out_private(
@@ -2640,7 +2669,7 @@ fn linspace_scalar_tensor_out_private(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::linspace_scalar_tensor(start, end, steps, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::linspace_scalar_tensor(start, end, steps, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`LINSPACE_SCALAR_TENSOR_OUT`].
@@ -2695,17 +2724,17 @@ pub(super) static LINSPACE_SCALAR_TENSOR_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LINSPACE_SCALAR_TENSOR_INFO),
 };
 fn linspace_scalar_tensor_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 7)?;
-    ops::linspace_scalar_tensor_out(
-        arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-        &mut out,
-    )?;
+    let mut out = or_return!(arg::<Tensor>(a, 7));
+    or_return!(ops::linspace_scalar_tensor_out(
+        or_return!(arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5)),
+        or_return!(arg(a, 6)),
+        &mut out
+    ));
     Ok(vec![out.into_value()])
 }
 fn linspace_scalar_tensor_out_adaptor(
@@ -2718,17 +2747,12 @@ fn linspace_scalar_tensor_out_adaptor(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(
-        &LINSPACE_SCALAR_TENSOR_OUT_INFO,
-        &[&start, &end, &steps, &dtype, &layout, &device, &pin_memory, &&*out],
-    ) {
+    let values_: &[&dyn AsValue] = &[&start, &end, &steps, &dtype, &layout, &device, &pin_memory, &&*out];
+    if let Some(_seen) = watched(&LINSPACE_SCALAR_TENSOR_OUT_INFO, values_) {
         return ops::linspace_scalar_tensor_out(start, end, steps, dtype, layout, device, pin_memory, out);
     }
-    let v = call_fallback(
-        &LINSPACE_SCALAR_TENSOR_OUT_INFO,
-        &[&start, &end, &steps, &dtype, &layout, &device, &pin_memory, &&*out],
-    )?;
-    *out = arg(&v, 0)?;
+    let v = or_return!(call_fallback(&LINSPACE_SCALAR_TENSOR_OUT_INFO, values_));
+    *out = or_return!(arg(&v, 0));
     Ok(())
 }
 
@@ -2774,15 +2798,15 @@ pub(super) static LINSPACE_TENSOR_SCALAR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linspace_tensor_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::linspace_tensor_scalar(
-        tensor_arg(a, 0)?,
-        arg(a, 1)?,
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-    )?
+    or_return!(ops::linspace_tensor_scalar(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5)),
+        or_return!(arg(a, 6))
+    ))
     .into_values()
 }
 fn linspace_tensor_scalar_adaptor(
@@ -2794,12 +2818,11 @@ fn linspace_tensor_scalar_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    if let Some(_seen) =
-        watched(&LINSPACE_TENSOR_SCALAR_INFO, &[&start, &end, &steps, &dtype, &layout, &device, &pin_memory])
-    {
-        return ops::linspace_tensor_scalar(start, end, steps, dtype, layout, device, pin_memory);
-    }
-    fallback(&LINSPACE_TENSOR_SCALAR_INFO, &[&start, &end, &steps, &dtype, &layout, &device, &pin_memory])
+    adapted(
+        &LINSPACE_TENSOR_SCALAR_INFO,
+        &[&start, &end, &steps, &dtype, &layout, &device, &pin_memory],
+        &mut |()| ops::linspace_tensor_scalar(start, end, steps, dtype, layout, device, pin_memory),
+    )
 }
 
 fn linspace_tensor_scalar_out_cpu(
@@ -2814,7 +2837,7 @@ fn linspace_tensor_scalar_out_cpu(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::linspace_tensor_scalar(start, end, steps, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::linspace_tensor_scalar(start, end, steps, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn linspace_tensor_scalar_out_cuda(
@@ -2829,7 +2852,7 @@ fn linspace_tensor_scalar_out_cuda(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::linspace_tensor_scalar(start, end, steps, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::linspace_tensor_scalar(start, end, steps, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn linspace_tensor_scalar_out_meta(
@@ -2844,7 +2867,7 @@ fn linspace_tensor_scalar_out_meta(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::linspace_tensor_scalar(start, end, steps, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::linspace_tensor_scalar(start, end, steps, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn linspace_tensor_scalar_out_private(
@@ -2859,7 +2882,7 @@ fn linspace_tensor_scalar_out_private(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::linspace_tensor_scalar(start, end, steps, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::linspace_tensor_scalar(start, end, steps, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`LINSPACE_TENSOR_SCALAR_OUT`].
@@ -2914,17 +2937,17 @@ pub(super) static LINSPACE_TENSOR_SCALAR_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LINSPACE_TENSOR_SCALAR_INFO),
 };
 fn linspace_tensor_scalar_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 7)?;
-    ops::linspace_tensor_scalar_out(
-        tensor_arg(a, 0)?,
-        arg(a, 1)?,
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-        &mut out,
-    )?;
+    let mut out = or_return!(arg::<Tensor>(a, 7));
+    or_return!(ops::linspace_tensor_scalar_out(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5)),
+        or_return!(arg(a, 6)),
+        &mut out
+    ));
     Ok(vec![out.into_value()])
 }
 fn linspace_tensor_scalar_out_adaptor(
@@ -2937,17 +2960,12 @@ fn linspace_tensor_scalar_out_adaptor(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(
-        &LINSPACE_TENSOR_SCALAR_OUT_INFO,
-        &[&start, &end, &steps, &dtype, &layout, &device, &pin_memory, &&*out],
-    ) {
+    let values_: &[&dyn AsValue] = &[&start, &end, &steps, &dtype, &layout, &device, &pin_memory, &&*out];
+    if let Some(_seen) = watched(&LINSPACE_TENSOR_SCALAR_OUT_INFO, values_) {
         return ops::linspace_tensor_scalar_out(start, end, steps, dtype, layout, device, pin_memory, out);
     }
-    let v = call_fallback(
-        &LINSPACE_TENSOR_SCALAR_OUT_INFO,
-        &[&start, &end, &steps, &dtype, &layout, &device, &pin_memory, &&*out],
-    )?;
-    *out = arg(&v, 0)?;
+    let v = or_return!(call_fallback(&LINSPACE_TENSOR_SCALAR_OUT_INFO, values_));
+    *out = or_return!(arg(&v, 0));
     Ok(())
 }
 
@@ -2993,8 +3011,16 @@ pub(super) static LINSPACE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linspace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::linspace(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?, arg(a, 6)?)?
-        .into_values()
+    or_return!(ops::linspace(
+        or_return!(arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5)),
+        or_return!(arg(a, 6))
+    ))
+    .into_values()
 }
 fn linspace_adaptor(
     start: Scalar,
@@ -3005,12 +3031,9 @@ fn linspace_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    if let Some(_seen) =
-        watched(&LINSPACE_INFO, &[&start, &end, &steps, &dtype, &layout, &device, &pin_memory])
-    {
-        return ops::linspace(start, end, steps, dtype, layout, device, pin_memory);
-    }
-    fallback(&LINSPACE_INFO, &[&start, &end, &steps, &dtype, &layout, &device, &pin_memory])
+    adapted(&LINSPACE_INFO, &[&start, &end, &steps, &dtype, &layout, &device, &pin_memory], &mut |()| {
+        ops::linspace(start, end, steps, dtype, layout, device, pin_memory)
+    })
 }
 
 fn linspace_out_cpu(
@@ -3025,7 +3048,7 @@ fn linspace_out_cpu(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::linspace(start, end, steps, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::linspace(start, end, steps, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Any, out, &r)
 }
 fn linspace_out_cuda(
@@ -3040,7 +3063,7 @@ fn linspace_out_cuda(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::linspace(start, end, steps, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::linspace(start, end, steps, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Any, out, &r)
 }
 fn linspace_out_meta(
@@ -3055,7 +3078,7 @@ fn linspace_out_meta(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::linspace(start, end, steps, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::linspace(start, end, steps, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Any, out, &r)
 }
 fn linspace_out_private(
@@ -3070,7 +3093,7 @@ fn linspace_out_private(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::linspace(start, end, steps, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::linspace(start, end, steps, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Any, out, &r)
 }
 /// Type of [`LINSPACE_OUT`].
@@ -3125,17 +3148,17 @@ pub(super) static LINSPACE_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LINSPACE_INFO),
 };
 fn linspace_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 7)?;
-    ops::linspace_out(
-        arg(a, 0)?,
-        arg(a, 1)?,
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-        &mut out,
-    )?;
+    let mut out = or_return!(arg::<Tensor>(a, 7));
+    or_return!(ops::linspace_out(
+        or_return!(arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5)),
+        or_return!(arg(a, 6)),
+        &mut out
+    ));
     Ok(vec![out.into_value()])
 }
 fn linspace_out_adaptor(
@@ -3148,16 +3171,12 @@ fn linspace_out_adaptor(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) =
-        watched(&LINSPACE_OUT_INFO, &[&start, &end, &steps, &dtype, &layout, &device, &pin_memory, &&*out])
-    {
+    let values_: &[&dyn AsValue] = &[&start, &end, &steps, &dtype, &layout, &device, &pin_memory, &&*out];
+    if let Some(_seen) = watched(&LINSPACE_OUT_INFO, values_) {
         return ops::linspace_out(start, end, steps, dtype, layout, device, pin_memory, out);
     }
-    let v = call_fallback(
-        &LINSPACE_OUT_INFO,
-        &[&start, &end, &steps, &dtype, &layout, &device, &pin_memory, &&*out],
-    )?;
-    *out = arg(&v, 0)?;
+    let v = or_return!(call_fallback(&LINSPACE_OUT_INFO, values_));
+    *out = or_return!(arg(&v, 0));
     Ok(())
 }
 
@@ -3212,16 +3231,16 @@ pub(super) static LOGSPACE_TENSORS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn logspace_tensors_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::logspace_tensors(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-        arg(a, 7)?,
-    )?
+    or_return!(ops::logspace_tensors(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5)),
+        or_return!(arg(a, 6)),
+        or_return!(arg(a, 7))
+    ))
     .into_values()
 }
 fn logspace_tensors_adaptor(
@@ -3234,12 +3253,11 @@ fn logspace_tensors_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    if let Some(_seen) =
-        watched(&LOGSPACE_TENSORS_INFO, &[&start, &end, &steps, &base, &dtype, &layout, &device, &pin_memory])
-    {
-        return ops::logspace_tensors(start, end, steps, base, dtype, layout, device, pin_memory);
-    }
-    fallback(&LOGSPACE_TENSORS_INFO, &[&start, &end, &steps, &base, &dtype, &layout, &device, &pin_memory])
+    adapted(
+        &LOGSPACE_TENSORS_INFO,
+        &[&start, &end, &steps, &base, &dtype, &layout, &device, &pin_memory],
+        &mut |()| ops::logspace_tensors(start, end, steps, base, dtype, layout, device, pin_memory),
+    )
 }
 
 fn logspace_tensors_out_cpu(
@@ -3255,7 +3273,7 @@ fn logspace_tensors_out_cpu(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::logspace_tensors(start, end, steps, base, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::logspace_tensors(start, end, steps, base, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn logspace_tensors_out_cuda(
@@ -3271,7 +3289,7 @@ fn logspace_tensors_out_cuda(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::logspace_tensors(start, end, steps, base, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::logspace_tensors(start, end, steps, base, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn logspace_tensors_out_meta(
@@ -3287,7 +3305,7 @@ fn logspace_tensors_out_meta(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::logspace_tensors(start, end, steps, base, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::logspace_tensors(start, end, steps, base, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn logspace_tensors_out_private(
@@ -3303,7 +3321,7 @@ fn logspace_tensors_out_private(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::logspace_tensors(start, end, steps, base, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::logspace_tensors(start, end, steps, base, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`LOGSPACE_TENSORS_OUT`].
@@ -3360,18 +3378,18 @@ pub(super) static LOGSPACE_TENSORS_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LOGSPACE_TENSORS_INFO),
 };
 fn logspace_tensors_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 8)?;
-    ops::logspace_tensors_out(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-        arg(a, 7)?,
-        &mut out,
-    )?;
+    let mut out = or_return!(arg::<Tensor>(a, 8));
+    or_return!(ops::logspace_tensors_out(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5)),
+        or_return!(arg(a, 6)),
+        or_return!(arg(a, 7)),
+        &mut out
+    ));
     Ok(vec![out.into_value()])
 }
 fn logspace_tensors_out_adaptor(
@@ -3385,17 +3403,13 @@ fn logspace_tensors_out_adaptor(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(
-        &LOGSPACE_TENSORS_OUT_INFO,
-        &[&start, &end, &steps, &base, &dtype, &layout, &device, &pin_memory, &&*out],
-    ) {
+    let values_: &[&dyn AsValue] =
+        &[&start, &end, &steps, &base, &dtype, &layout, &device, &pin_memory, &&*out];
+    if let Some(_seen) = watched(&LOGSPACE_TENSORS_OUT_INFO, values_) {
         return ops::logspace_tensors_out(start, end, steps, base, dtype, layout, device, pin_memory, out);
     }
-    let v = call_fallback(
-        &LOGSPACE_TENSORS_OUT_INFO,
-        &[&start, &end, &steps, &base, &dtype, &layout, &device, &pin_memory, &&*out],
-    )?;
-    *out = arg(&v, 0)?;
+    let v = or_return!(call_fallback(&LOGSPACE_TENSORS_OUT_INFO, values_));
+    *out = or_return!(arg(&v, 0));
     Ok(())
 }
 
@@ -3450,16 +3464,16 @@ pub(super) static LOGSPACE_SCALAR_TENSOR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn logspace_scalar_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::logspace_scalar_tensor(
-        arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-        arg(a, 7)?,
-    )?
+    or_return!(ops::logspace_scalar_tensor(
+        or_return!(arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5)),
+        or_return!(arg(a, 6)),
+        or_return!(arg(a, 7))
+    ))
     .into_values()
 }
 fn logspace_scalar_tensor_adaptor(
@@ -3472,15 +3486,10 @@ fn logspace_scalar_tensor_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(
+    adapted(
         &LOGSPACE_SCALAR_TENSOR_INFO,
         &[&start, &end, &steps, &base, &dtype, &layout, &device, &pin_memory],
-    ) {
-        return ops::logspace_scalar_tensor(start, end, steps, base, dtype, layout, device, pin_memory);
-    }
-    fallback(
-        &LOGSPACE_SCALAR_TENSOR_INFO,
-        &[&start, &end, &steps, &base, &dtype, &layout, &device, &pin_memory],
+        &mut |()| ops::logspace_scalar_tensor(start, end, steps, base, dtype, layout, device, pin_memory),
     )
 }
 
@@ -3497,7 +3506,7 @@ fn logspace_scalar_tensor_out_cpu(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::logspace_scalar_tensor(start, end, steps, base, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::logspace_scalar_tensor(start, end, steps, base, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn logspace_scalar_tensor_out_cuda(
@@ -3513,7 +3522,7 @@ fn logspace_scalar_tensor_out_cuda(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::logspace_scalar_tensor(start, end, steps, base, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::logspace_scalar_tensor(start, end, steps, base, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn logspace_scalar_tensor_out_meta(
@@ -3529,7 +3538,7 @@ fn logspace_scalar_tensor_out_meta(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::logspace_scalar_tensor(start, end, steps, base, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::logspace_scalar_tensor(start, end, steps, base, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn logspace_scalar_tensor_out_private(
@@ -3545,7 +3554,7 @@ fn logspace_scalar_tensor_out_private(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::logspace_scalar_tensor(start, end, steps, base, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::logspace_scalar_tensor(start, end, steps, base, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`LOGSPACE_SCALAR_TENSOR_OUT`].
@@ -3602,18 +3611,18 @@ pub(super) static LOGSPACE_SCALAR_TENSOR_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LOGSPACE_SCALAR_TENSOR_INFO),
 };
 fn logspace_scalar_tensor_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 8)?;
-    ops::logspace_scalar_tensor_out(
-        arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-        arg(a, 7)?,
-        &mut out,
-    )?;
+    let mut out = or_return!(arg::<Tensor>(a, 8));
+    or_return!(ops::logspace_scalar_tensor_out(
+        or_return!(arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5)),
+        or_return!(arg(a, 6)),
+        or_return!(arg(a, 7)),
+        &mut out
+    ));
     Ok(vec![out.into_value()])
 }
 fn logspace_scalar_tensor_out_adaptor(
@@ -3627,19 +3636,15 @@ fn logspace_scalar_tensor_out_adaptor(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(
-        &LOGSPACE_SCALAR_TENSOR_OUT_INFO,
-        &[&start, &end, &steps, &base, &dtype, &layout, &device, &pin_memory, &&*out],
-    ) {
+    let values_: &[&dyn AsValue] =
+        &[&start, &end, &steps, &base, &dtype, &layout, &device, &pin_memory, &&*out];
+    if let Some(_seen) = watched(&LOGSPACE_SCALAR_TENSOR_OUT_INFO, values_) {
         return ops::logspace_scalar_tensor_out(
             start, end, steps, base, dtype, layout, device, pin_memory, out,
         );
     }
-    let v = call_fallback(
-        &LOGSPACE_SCALAR_TENSOR_OUT_INFO,
-        &[&start, &end, &steps, &base, &dtype, &layout, &device, &pin_memory, &&*out],
-    )?;
-    *out = arg(&v, 0)?;
+    let v = or_return!(call_fallback(&LOGSPACE_SCALAR_TENSOR_OUT_INFO, values_));
+    *out = or_return!(arg(&v, 0));
     Ok(())
 }
 
@@ -3694,16 +3699,16 @@ pub(super) static LOGSPACE_TENSOR_SCALAR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn logspace_tensor_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::logspace_tensor_scalar(
-        tensor_arg(a, 0)?,
-        arg(a, 1)?,
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-        arg(a, 7)?,
-    )?
+    or_return!(ops::logspace_tensor_scalar(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5)),
+        or_return!(arg(a, 6)),
+        or_return!(arg(a, 7))
+    ))
     .into_values()
 }
 fn logspace_tensor_scalar_adaptor(
@@ -3716,15 +3721,10 @@ fn logspace_tensor_scalar_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(
+    adapted(
         &LOGSPACE_TENSOR_SCALAR_INFO,
         &[&start, &end, &steps, &base, &dtype, &layout, &device, &pin_memory],
-    ) {
-        return ops::logspace_tensor_scalar(start, end, steps, base, dtype, layout, device, pin_memory);
-    }
-    fallback(
-        &LOGSPACE_TENSOR_SCALAR_INFO,
-        &[&start, &end, &steps, &base, &dtype, &layout, &device, &pin_memory],
+        &mut |()| ops::logspace_tensor_scalar(start, end, steps, base, dtype, layout, device, pin_memory),
     )
 }
 
@@ -3741,7 +3741,7 @@ fn logspace_tensor_scalar_out_cpu(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::logspace_tensor_scalar(start, end, steps, base, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::logspace_tensor_scalar(start, end, steps, base, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn logspace_tensor_scalar_out_cuda(
@@ -3757,7 +3757,7 @@ fn logspace_tensor_scalar_out_cuda(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::logspace_tensor_scalar(start, end, steps, base, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::logspace_tensor_scalar(start, end, steps, base, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn logspace_tensor_scalar_out_meta(
@@ -3773,7 +3773,7 @@ fn logspace_tensor_scalar_out_meta(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::logspace_tensor_scalar(start, end, steps, base, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::logspace_tensor_scalar(start, end, steps, base, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn logspace_tensor_scalar_out_private(
@@ -3789,7 +3789,7 @@ fn logspace_tensor_scalar_out_private(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::logspace_tensor_scalar(start, end, steps, base, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::logspace_tensor_scalar(start, end, steps, base, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`LOGSPACE_TENSOR_SCALAR_OUT`].
@@ -3846,18 +3846,18 @@ pub(super) static LOGSPACE_TENSOR_SCALAR_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LOGSPACE_TENSOR_SCALAR_INFO),
 };
 fn logspace_tensor_scalar_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 8)?;
-    ops::logspace_tensor_scalar_out(
-        tensor_arg(a, 0)?,
-        arg(a, 1)?,
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-        arg(a, 7)?,
-        &mut out,
-    )?;
+    let mut out = or_return!(arg::<Tensor>(a, 8));
+    or_return!(ops::logspace_tensor_scalar_out(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5)),
+        or_return!(arg(a, 6)),
+        or_return!(arg(a, 7)),
+        &mut out
+    ));
     Ok(vec![out.into_value()])
 }
 fn logspace_tensor_scalar_out_adaptor(
@@ -3871,19 +3871,15 @@ fn logspace_tensor_scalar_out_adaptor(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(
-        &LOGSPACE_TENSOR_SCALAR_OUT_INFO,
-        &[&start, &end, &steps, &base, &dtype, &layout, &device, &pin_memory, &&*out],
-    ) {
+    let values_: &[&dyn AsValue] =
+        &[&start, &end, &steps, &base, &dtype, &layout, &device, &pin_memory, &&*out];
+    if let Some(_seen) = watched(&LOGSPACE_TENSOR_SCALAR_OUT_INFO, values_) {
         return ops::logspace_tensor_scalar_out(
             start, end, steps, base, dtype, layout, device, pin_memory, out,
         );
     }
-    let v = call_fallback(
-        &LOGSPACE_TENSOR_SCALAR_OUT_INFO,
-        &[&start, &end, &steps, &base, &dtype, &layout, &device, &pin_memory, &&*out],
-    )?;
-    *out = arg(&v, 0)?;
+    let v = or_return!(call_fallback(&LOGSPACE_TENSOR_SCALAR_OUT_INFO, values_));
+    *out = or_return!(arg(&v, 0));
     Ok(())
 }
 
@@ -3938,16 +3934,16 @@ pub(super) static LOGSPACE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn logspace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::logspace(
-        arg(a, 0)?,
-        arg(a, 1)?,
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-        arg(a, 7)?,
-    )?
+    or_return!(ops::logspace(
+        or_return!(arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5)),
+        or_return!(arg(a, 6)),
+        or_return!(arg(a, 7))
+    ))
     .into_values()
 }
 fn logspace_adaptor(
@@ -3960,12 +3956,11 @@ fn logspace_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    if let Some(_seen) =
-        watched(&LOGSPACE_INFO, &[&start, &end, &steps, &base, &dtype, &layout, &device, &pin_memory])
-    {
-        return ops::logspace(start, end, steps, base, dtype, layout, device, pin_memory);
-    }
-    fallback(&LOGSPACE_INFO, &[&start, &end, &steps, &base, &dtype, &layout, &device, &pin_memory])
+    adapted(
+        &LOGSPACE_INFO,
+        &[&start, &end, &steps, &base, &dtype, &layout, &device, &pin_memory],
+        &mut |()| ops::logspace(start, end, steps, base, dtype, layout, device, pin_memory),
+    )
 }
 
 fn logspace_out_cpu(
@@ -3981,7 +3976,7 @@ fn logspace_out_cpu(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::logspace(start, end, steps, base, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::logspace(start, end, steps, base, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Any, out, &r)
 }
 fn logspace_out_cuda(
@@ -3997,7 +3992,7 @@ fn logspace_out_cuda(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::logspace(start, end, steps, base, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::logspace(start, end, steps, base, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Any, out, &r)
 }
 fn logspace_out_meta(
@@ -4013,7 +4008,7 @@ fn logspace_out_meta(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::logspace(start, end, steps, base, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::logspace(start, end, steps, base, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Any, out, &r)
 }
 fn logspace_out_private(
@@ -4029,7 +4024,7 @@ fn logspace_out_private(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::logspace(start, end, steps, base, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::logspace(start, end, steps, base, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Any, out, &r)
 }
 /// Type of [`LOGSPACE_OUT`].
@@ -4086,18 +4081,18 @@ pub(super) static LOGSPACE_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LOGSPACE_INFO),
 };
 fn logspace_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 8)?;
-    ops::logspace_out(
-        arg(a, 0)?,
-        arg(a, 1)?,
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-        arg(a, 7)?,
-        &mut out,
-    )?;
+    let mut out = or_return!(arg::<Tensor>(a, 8));
+    or_return!(ops::logspace_out(
+        or_return!(arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5)),
+        or_return!(arg(a, 6)),
+        or_return!(arg(a, 7)),
+        &mut out
+    ));
     Ok(vec![out.into_value()])
 }
 fn logspace_out_adaptor(
@@ -4111,17 +4106,13 @@ fn logspace_out_adaptor(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(
-        &LOGSPACE_OUT_INFO,
-        &[&start, &end, &steps, &base, &dtype, &layout, &device, &pin_memory, &&*out],
-    ) {
+    let values_: &[&dyn AsValue] =
+        &[&start, &end, &steps, &base, &dtype, &layout, &device, &pin_memory, &&*out];
+    if let Some(_seen) = watched(&LOGSPACE_OUT_INFO, values_) {
         return ops::logspace_out(start, end, steps, base, dtype, layout, device, pin_memory, out);
     }
-    let v = call_fallback(
-        &LOGSPACE_OUT_INFO,
-        &[&start, &end, &steps, &base, &dtype, &layout, &device, &pin_memory, &&*out],
-    )?;
-    *out = arg(&v, 0)?;
+    let v = or_return!(call_fallback(&LOGSPACE_OUT_INFO, values_));
+    *out = or_return!(arg(&v, 0));
     Ok(())
 }
 
@@ -4166,15 +4157,7 @@ pub(super) static NEW_EMPTY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn new_empty_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::new_empty(
-        tensor_arg(a, 0)?,
-        &arg::<Vec<i64>>(a, 1)?,
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-    )?
-    .into_values()
+    calls::boxed_t_is_od_ol_ov_ob_to_t(ops::new_empty, a)
 }
 fn new_empty_adaptor(
     self_: &Tensor,
@@ -4184,10 +4167,16 @@ fn new_empty_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&NEW_EMPTY_INFO, &[&self_, &size, &dtype, &layout, &device, &pin_memory]) {
-        return ops::new_empty(self_, size, dtype, layout, device, pin_memory);
-    }
-    fallback(&NEW_EMPTY_INFO, &[&self_, &size, &dtype, &layout, &device, &pin_memory])
+    calls::adapt_t_is_od_ol_ov_ob_to_t(
+        &NEW_EMPTY_INFO,
+        ops::new_empty,
+        self_,
+        size,
+        dtype,
+        layout,
+        device,
+        pin_memory,
+    )
 }
 
 /// Type of [`NEW_ZEROS`].
@@ -4231,15 +4220,7 @@ pub(super) static NEW_ZEROS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn new_zeros_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::new_zeros(
-        tensor_arg(a, 0)?,
-        &arg::<Vec<i64>>(a, 1)?,
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-    )?
-    .into_values()
+    calls::boxed_t_is_od_ol_ov_ob_to_t(ops::new_zeros, a)
 }
 fn new_zeros_adaptor(
     self_: &Tensor,
@@ -4249,10 +4230,16 @@ fn new_zeros_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&NEW_ZEROS_INFO, &[&self_, &size, &dtype, &layout, &device, &pin_memory]) {
-        return ops::new_zeros(self_, size, dtype, layout, device, pin_memory);
-    }
-    fallback(&NEW_ZEROS_INFO, &[&self_, &size, &dtype, &layout, &device, &pin_memory])
+    calls::adapt_t_is_od_ol_ov_ob_to_t(
+        &NEW_ZEROS_INFO,
+        ops::new_zeros,
+        self_,
+        size,
+        dtype,
+        layout,
+        device,
+        pin_memory,
+    )
 }
 
 /// Type of [`NEW_ONES`].
@@ -4296,8 +4283,7 @@ pub(super) static NEW_ONES_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn new_ones_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::new_ones(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?
-        .into_values()
+    calls::boxed_t_is_od_ol_ov_ob_to_t(ops::new_ones, a)
 }
 fn new_ones_adaptor(
     self_: &Tensor,
@@ -4307,10 +4293,16 @@ fn new_ones_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&NEW_ONES_INFO, &[&self_, &size, &dtype, &layout, &device, &pin_memory]) {
-        return ops::new_ones(self_, size, dtype, layout, device, pin_memory);
-    }
-    fallback(&NEW_ONES_INFO, &[&self_, &size, &dtype, &layout, &device, &pin_memory])
+    calls::adapt_t_is_od_ol_ov_ob_to_t(
+        &NEW_ONES_INFO,
+        ops::new_ones,
+        self_,
+        size,
+        dtype,
+        layout,
+        device,
+        pin_memory,
+    )
 }
 
 /// Type of [`NEW_FULL`].
@@ -4362,15 +4354,15 @@ pub(super) static NEW_FULL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn new_full_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::new_full(
-        tensor_arg(a, 0)?,
-        &arg::<Vec<i64>>(a, 1)?,
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-    )?
+    or_return!(ops::new_full(
+        or_return!(tensor_arg(a, 0)),
+        &or_return!(arg::<Vec<i64>>(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5)),
+        or_return!(arg(a, 6))
+    ))
     .into_values()
 }
 fn new_full_adaptor(
@@ -4382,12 +4374,9 @@ fn new_full_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    if let Some(_seen) =
-        watched(&NEW_FULL_INFO, &[&self_, &size, &fill_value, &dtype, &layout, &device, &pin_memory])
-    {
-        return ops::new_full(self_, size, fill_value, dtype, layout, device, pin_memory);
-    }
-    fallback(&NEW_FULL_INFO, &[&self_, &size, &fill_value, &dtype, &layout, &device, &pin_memory])
+    adapted(&NEW_FULL_INFO, &[&self_, &size, &fill_value, &dtype, &layout, &device, &pin_memory], &mut |()| {
+        ops::new_full(self_, size, fill_value, dtype, layout, device, pin_memory)
+    })
 }
 
 /// Type of [`NEW_EMPTY_STRIDED`].
@@ -4439,15 +4428,15 @@ pub(super) static NEW_EMPTY_STRIDED_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn new_empty_strided_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::new_empty_strided(
-        tensor_arg(a, 0)?,
-        &arg::<Vec<i64>>(a, 1)?,
-        &arg::<Vec<i64>>(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-    )?
+    or_return!(ops::new_empty_strided(
+        or_return!(tensor_arg(a, 0)),
+        &or_return!(arg::<Vec<i64>>(a, 1)),
+        &or_return!(arg::<Vec<i64>>(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5)),
+        or_return!(arg(a, 6))
+    ))
     .into_values()
 }
 fn new_empty_strided_adaptor(
@@ -4459,12 +4448,11 @@ fn new_empty_strided_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    if let Some(_seen) =
-        watched(&NEW_EMPTY_STRIDED_INFO, &[&self_, &size, &stride, &dtype, &layout, &device, &pin_memory])
-    {
-        return ops::new_empty_strided(self_, size, stride, dtype, layout, device, pin_memory);
-    }
-    fallback(&NEW_EMPTY_STRIDED_INFO, &[&self_, &size, &stride, &dtype, &layout, &device, &pin_memory])
+    adapted(
+        &NEW_EMPTY_STRIDED_INFO,
+        &[&self_, &size, &stride, &dtype, &layout, &device, &pin_memory],
+        &mut |()| ops::new_empty_strided(self_, size, stride, dtype, layout, device, pin_memory),
+    )
 }
 
 /// Type of [`TRIL_INDICES`].
@@ -4509,8 +4497,7 @@ pub(super) static TRIL_INDICES_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn tril_indices_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::tril_indices(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?, arg(a, 6)?)?
-        .into_values()
+    calls::boxed_i_i_i_od_ol_ov_ob_to_t(ops::tril_indices, a)
 }
 fn tril_indices_adaptor(
     row: i64,
@@ -4521,12 +4508,17 @@ fn tril_indices_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    if let Some(_seen) =
-        watched(&TRIL_INDICES_INFO, &[&row, &col, &offset, &dtype, &layout, &device, &pin_memory])
-    {
-        return ops::tril_indices(row, col, offset, dtype, layout, device, pin_memory);
-    }
-    fallback(&TRIL_INDICES_INFO, &[&row, &col, &offset, &dtype, &layout, &device, &pin_memory])
+    calls::adapt_i_i_i_od_ol_ov_ob_to_t(
+        &TRIL_INDICES_INFO,
+        ops::tril_indices,
+        row,
+        col,
+        offset,
+        dtype,
+        layout,
+        device,
+        pin_memory,
+    )
 }
 
 /// Type of [`TRIU_INDICES`].
@@ -4571,8 +4563,7 @@ pub(super) static TRIU_INDICES_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn triu_indices_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::triu_indices(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?, arg(a, 6)?)?
-        .into_values()
+    calls::boxed_i_i_i_od_ol_ov_ob_to_t(ops::triu_indices, a)
 }
 fn triu_indices_adaptor(
     row: i64,
@@ -4583,12 +4574,17 @@ fn triu_indices_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    if let Some(_seen) =
-        watched(&TRIU_INDICES_INFO, &[&row, &col, &offset, &dtype, &layout, &device, &pin_memory])
-    {
-        return ops::triu_indices(row, col, offset, dtype, layout, device, pin_memory);
-    }
-    fallback(&TRIU_INDICES_INFO, &[&row, &col, &offset, &dtype, &layout, &device, &pin_memory])
+    calls::adapt_i_i_i_od_ol_ov_ob_to_t(
+        &TRIU_INDICES_INFO,
+        ops::triu_indices,
+        row,
+        col,
+        offset,
+        dtype,
+        layout,
+        device,
+        pin_memory,
+    )
 }
 
 fn fill_cpu(self_: &Tensor, value: Scalar) -> Result<Tensor> {
@@ -4618,13 +4614,10 @@ pub(super) static FILL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fill_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fill(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
+    calls::boxed_t_n_to_t(ops::fill, a)
 }
 fn fill_adaptor(self_: &Tensor, value: Scalar) -> Result<Tensor> {
-    if let Some(_seen) = watched(&FILL_INFO, &[&self_, &value]) {
-        return ops::fill(self_, value);
-    }
-    fallback(&FILL_INFO, &[&self_, &value])
+    calls::adapt_t_n_to_t(&FILL_INFO, ops::fill, self_, value)
 }
 
 fn fill_with_cpu(self_: &Tensor, value: &Tensor) -> Result<Tensor> {
@@ -4654,13 +4647,10 @@ pub(super) static FILL_WITH_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fill_with_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fill_with(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::fill_with, a)
 }
 fn fill_with_adaptor(self_: &Tensor, value: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&FILL_WITH_INFO, &[&self_, &value]) {
-        return ops::fill_with(self_, value);
-    }
-    fallback(&FILL_WITH_INFO, &[&self_, &value])
+    calls::adapt_t_t_to_t(&FILL_WITH_INFO, ops::fill_with, self_, value)
 }
 
 /// Type of [`VANDER`].
@@ -4691,13 +4681,10 @@ pub(super) static VANDER_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn vander_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::vander(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_oi_b_to_t(ops::vander, a)
 }
 fn vander_adaptor(x: &Tensor, n: Option<i64>, increasing: bool) -> Result<Tensor> {
-    if let Some(_seen) = watched(&VANDER_INFO, &[&x, &n, &increasing]) {
-        return ops::vander(x, n, increasing);
-    }
-    fallback(&VANDER_INFO, &[&x, &n, &increasing])
+    calls::adapt_t_oi_b_to_t(&VANDER_INFO, ops::vander, x, n, increasing)
 }
 
 /// Type of [`LINALG_VANDER`].
@@ -4725,13 +4712,10 @@ pub(super) static LINALG_VANDER_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_vander_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::linalg_vander(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
+    calls::boxed_t_oi_to_t(ops::linalg_vander, a)
 }
 fn linalg_vander_adaptor(x: &Tensor, n: Option<i64>) -> Result<Tensor> {
-    if let Some(_seen) = watched(&LINALG_VANDER_INFO, &[&x, &n]) {
-        return ops::linalg_vander(x, n);
-    }
-    fallback(&LINALG_VANDER_INFO, &[&x, &n])
+    calls::adapt_t_oi_to_t(&LINALG_VANDER_INFO, ops::linalg_vander, x, n)
 }
 
 /// Type of [`EMPTY_PERMUTED`].
@@ -4775,15 +4759,7 @@ pub(super) static EMPTY_PERMUTED_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn empty_permuted_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::empty_permuted(
-        &arg::<Vec<i64>>(a, 0)?,
-        &arg::<Vec<i64>>(a, 1)?,
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-    )?
-    .into_values()
+    calls::boxed_is_is_od_ol_ov_ob_to_t(ops::empty_permuted, a)
 }
 fn empty_permuted_adaptor(
     size: &[i64],
@@ -4793,10 +4769,14 @@ fn empty_permuted_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    if let Some(_seen) =
-        watched(&EMPTY_PERMUTED_INFO, &[&size, &physical_layout, &dtype, &layout, &device, &pin_memory])
-    {
-        return ops::empty_permuted(size, physical_layout, dtype, layout, device, pin_memory);
-    }
-    fallback(&EMPTY_PERMUTED_INFO, &[&size, &physical_layout, &dtype, &layout, &device, &pin_memory])
+    calls::adapt_is_is_od_ol_ov_ob_to_t(
+        &EMPTY_PERMUTED_INFO,
+        ops::empty_permuted,
+        size,
+        physical_layout,
+        dtype,
+        layout,
+        device,
+        pin_memory,
+    )
 }

@@ -23,8 +23,9 @@ pub(super) fn empty_out_autograd(
     out: &mut Tensor,
 ) -> Result<()> {
     super::prelude::out::as_factory(out, dtype, layout, device)?;
-    rt::check_out("resize", &[], &[&*out])?;
-    rt::below(|| ops::empty_out(size, dtype, layout, device, pin_memory, memory_format, out))
+    or_return!(rt::check_out("resize", &[], &[&*out]));
+    let _below = rt::Below::new();
+    ops::empty_out(size, dtype, layout, device, pin_memory, memory_format, out)
 }
 pub(super) fn zeros_out_autograd(
     size: &[i64],
@@ -35,8 +36,9 @@ pub(super) fn zeros_out_autograd(
     out: &mut Tensor,
 ) -> Result<()> {
     super::prelude::out::as_factory(out, dtype, layout, device)?;
-    rt::check_out("aten::zeros", &[], &[&*out])?;
-    rt::below(|| ops::zeros_out(size, dtype, layout, device, pin_memory, out))
+    or_return!(rt::check_out("aten::zeros", &[], &[&*out]));
+    let _below = rt::Below::new();
+    ops::zeros_out(size, dtype, layout, device, pin_memory, out)
 }
 pub(super) fn ones_out_autograd(
     size: &[i64],
@@ -47,8 +49,9 @@ pub(super) fn ones_out_autograd(
     out: &mut Tensor,
 ) -> Result<()> {
     super::prelude::out::as_factory(out, dtype, layout, device)?;
-    rt::check_out("aten::ones", &[], &[&*out])?;
-    rt::below(|| ops::ones_out(size, dtype, layout, device, pin_memory, out))
+    or_return!(rt::check_out("aten::ones", &[], &[&*out]));
+    let _below = rt::Below::new();
+    ops::ones_out(size, dtype, layout, device, pin_memory, out)
 }
 pub(super) fn full_out_autograd(
     size: &[i64],
@@ -60,8 +63,9 @@ pub(super) fn full_out_autograd(
     out: &mut Tensor,
 ) -> Result<()> {
     super::prelude::out::as_factory(out, dtype, layout, device)?;
-    rt::check_out("aten::full", &[], &[&*out])?;
-    rt::below(|| ops::full_out(size, fill_value, dtype, layout, device, pin_memory, out))
+    or_return!(rt::check_out("aten::full", &[], &[&*out]));
+    let _below = rt::Below::new();
+    ops::full_out(size, fill_value, dtype, layout, device, pin_memory, out)
 }
 /// Node of `fill_.Scalar`.
 pub struct FillBackward;
@@ -69,23 +73,28 @@ impl Backward for FillBackward {
     const NAME: &'static str = "FillBackward2";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let g0 = Some(zeros_like(grad)?);
+        let g0 = Some(or_return!(zeros_like(grad)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 pub(super) fn fill_inplace_autograd(self_: &Tensor, value: Scalar) -> Result<()> {
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    if rec {
         let edges = Edges::of([Some(self_)]);
-        Some(edges)
-    } else {
-        None
-    };
-    rt::below(|| ops::fill_(self_, value))?;
-    if let Some(edges) = before {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::fill_(self_, value)
+        });
         let body = FillBackward;
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::fill_(self_, value)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -93,7 +102,7 @@ pub(super) fn fill_inplace_autograd(self_: &Tensor, value: Scalar) -> Result<()>
             let self_t = &self_t_;
             ok(zeros_like(self_t)).map(Some)
         })?;
-        rt::set_tangent_inplace(self_, t)?;
+        rt::set_tangent_inplace(self_, Ok(t))?;
     }
     Ok(())
 }
@@ -104,24 +113,29 @@ impl Backward for FillTensorBackward {
     const NAME: &'static str = "FillBackward3";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let g0 = if cx.need(0) { Some(zeros_like(grad)?) } else { None };
-        let g1 = if cx.need(1) { Some(sum_all(grad)?) } else { None };
+        let g0 = if cx.need(0) { Some(or_return!(zeros_like(grad))) } else { None };
+        let g1 = if cx.need(1) { Some(or_return!(sum_all(grad))) } else { None };
         Ok(Grads::from_buf([g0, g1]))
     }
 }
 pub(super) fn fill_tensor_inplace_autograd(self_: &Tensor, value: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, value]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    if rec {
         let edges = Edges::of([Some(self_), Some(value)]);
-        Some(edges)
-    } else {
-        None
-    };
-    rt::below(|| ops::fill_tensor_(self_, value))?;
-    if let Some(edges) = before {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::fill_tensor_(self_, value)
+        });
         let body = FillTensorBackward;
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::fill_tensor_(self_, value)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_, value]) {
         let t = rt::jvp(|| {
@@ -131,7 +145,7 @@ pub(super) fn fill_tensor_inplace_autograd(self_: &Tensor, value: &Tensor) -> Re
             let value_t = &value_t_;
             ok(expand(&value_t, self_t.sizes())).map(Some)
         })?;
-        rt::set_tangent_inplace(self_, t)?;
+        rt::set_tangent_inplace(self_, Ok(t))?;
     }
     Ok(())
 }
@@ -142,23 +156,28 @@ impl Backward for ZeroBackward {
     const NAME: &'static str = "ZeroBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let g0 = Some(zeros_like(grad)?);
+        let g0 = Some(or_return!(zeros_like(grad)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 pub(super) fn zero_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    if rec {
         let edges = Edges::of([Some(self_)]);
-        Some(edges)
-    } else {
-        None
-    };
-    rt::below(|| ops::zero_(self_))?;
-    if let Some(edges) = before {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::zero_(self_)
+        });
         let body = ZeroBackward;
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::zero_(self_)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -166,7 +185,7 @@ pub(super) fn zero_inplace_autograd(self_: &Tensor) -> Result<()> {
             let self_t = &self_t_;
             ok(zeros_like(self_t)).map(Some)
         })?;
-        rt::set_tangent_inplace(self_, t)?;
+        rt::set_tangent_inplace(self_, Ok(t))?;
     }
     Ok(())
 }
@@ -180,8 +199,9 @@ pub(super) fn eye_out_autograd(
     out: &mut Tensor,
 ) -> Result<()> {
     super::prelude::out::as_factory(out, dtype, layout, device)?;
-    rt::check_out("aten::eye", &[], &[&*out])?;
-    rt::below(|| ops::eye_out(n, dtype, layout, device, pin_memory, out))
+    or_return!(rt::check_out("aten::eye", &[], &[&*out]));
+    let _below = rt::Below::new();
+    ops::eye_out(n, dtype, layout, device, pin_memory, out)
 }
 pub(super) fn eye_m_out_autograd(
     n: i64,
@@ -193,8 +213,9 @@ pub(super) fn eye_m_out_autograd(
     out: &mut Tensor,
 ) -> Result<()> {
     super::prelude::out::as_factory(out, dtype, layout, device)?;
-    rt::check_out("aten::eye", &[], &[&*out])?;
-    rt::below(|| ops::eye_m_out(n, m, dtype, layout, device, pin_memory, out))
+    or_return!(rt::check_out("aten::eye", &[], &[&*out]));
+    let _below = rt::Below::new();
+    ops::eye_m_out(n, m, dtype, layout, device, pin_memory, out)
 }
 pub(super) fn arange_out_autograd(
     end: Scalar,
@@ -205,8 +226,9 @@ pub(super) fn arange_out_autograd(
     out: &mut Tensor,
 ) -> Result<()> {
     super::prelude::out::as_factory(out, dtype, layout, device)?;
-    rt::check_out("aten::arange", &[], &[&*out])?;
-    rt::below(|| ops::arange_out(end, dtype, layout, device, pin_memory, out))
+    or_return!(rt::check_out("aten::arange", &[], &[&*out]));
+    let _below = rt::Below::new();
+    ops::arange_out(end, dtype, layout, device, pin_memory, out)
 }
 pub(super) fn arange_start_out_autograd(
     start: Scalar,
@@ -218,8 +240,9 @@ pub(super) fn arange_start_out_autograd(
     out: &mut Tensor,
 ) -> Result<()> {
     super::prelude::out::as_factory(out, dtype, layout, device)?;
-    rt::check_out("aten::arange", &[], &[&*out])?;
-    rt::below(|| ops::arange_start_out(start, end, dtype, layout, device, pin_memory, out))
+    or_return!(rt::check_out("aten::arange", &[], &[&*out]));
+    let _below = rt::Below::new();
+    ops::arange_start_out(start, end, dtype, layout, device, pin_memory, out)
 }
 pub(super) fn arange_step_out_autograd(
     start: Scalar,
@@ -232,8 +255,9 @@ pub(super) fn arange_step_out_autograd(
     out: &mut Tensor,
 ) -> Result<()> {
     super::prelude::out::as_factory(out, dtype, layout, device)?;
-    rt::check_out("aten::arange", &[], &[&*out])?;
-    rt::below(|| ops::arange_step_out(start, end, step, dtype, layout, device, pin_memory, out))
+    or_return!(rt::check_out("aten::arange", &[], &[&*out]));
+    let _below = rt::Below::new();
+    ops::arange_step_out(start, end, step, dtype, layout, device, pin_memory, out)
 }
 pub(super) fn range_step_out_autograd(
     start: Scalar,
@@ -246,8 +270,9 @@ pub(super) fn range_step_out_autograd(
     out: &mut Tensor,
 ) -> Result<()> {
     super::prelude::out::as_factory(out, dtype, layout, device)?;
-    rt::check_out("aten::range", &[], &[&*out])?;
-    rt::below(|| ops::range_step_out(start, end, step, dtype, layout, device, pin_memory, out))
+    or_return!(rt::check_out("aten::range", &[], &[&*out]));
+    let _below = rt::Below::new();
+    ops::range_step_out(start, end, step, dtype, layout, device, pin_memory, out)
 }
 pub(super) fn linspace_tensors_out_autograd(
     start: &Tensor,
@@ -260,8 +285,9 @@ pub(super) fn linspace_tensors_out_autograd(
     out: &mut Tensor,
 ) -> Result<()> {
     super::prelude::out::as_factory(out, dtype, layout, device)?;
-    rt::check_out("aten::linspace", &[start, end], &[&*out])?;
-    rt::below(|| ops::linspace_tensors_out(start, end, steps, dtype, layout, device, pin_memory, out))
+    or_return!(rt::check_out("aten::linspace", &[start, end], &[&*out]));
+    let _below = rt::Below::new();
+    ops::linspace_tensors_out(start, end, steps, dtype, layout, device, pin_memory, out)
 }
 pub(super) fn linspace_scalar_tensor_out_autograd(
     start: Scalar,
@@ -274,8 +300,9 @@ pub(super) fn linspace_scalar_tensor_out_autograd(
     out: &mut Tensor,
 ) -> Result<()> {
     super::prelude::out::as_factory(out, dtype, layout, device)?;
-    rt::check_out("aten::linspace", &[end], &[&*out])?;
-    rt::below(|| ops::linspace_scalar_tensor_out(start, end, steps, dtype, layout, device, pin_memory, out))
+    or_return!(rt::check_out("aten::linspace", &[end], &[&*out]));
+    let _below = rt::Below::new();
+    ops::linspace_scalar_tensor_out(start, end, steps, dtype, layout, device, pin_memory, out)
 }
 pub(super) fn linspace_tensor_scalar_out_autograd(
     start: &Tensor,
@@ -288,8 +315,9 @@ pub(super) fn linspace_tensor_scalar_out_autograd(
     out: &mut Tensor,
 ) -> Result<()> {
     super::prelude::out::as_factory(out, dtype, layout, device)?;
-    rt::check_out("aten::linspace", &[start], &[&*out])?;
-    rt::below(|| ops::linspace_tensor_scalar_out(start, end, steps, dtype, layout, device, pin_memory, out))
+    or_return!(rt::check_out("aten::linspace", &[start], &[&*out]));
+    let _below = rt::Below::new();
+    ops::linspace_tensor_scalar_out(start, end, steps, dtype, layout, device, pin_memory, out)
 }
 pub(super) fn linspace_out_autograd(
     start: Scalar,
@@ -302,8 +330,9 @@ pub(super) fn linspace_out_autograd(
     out: &mut Tensor,
 ) -> Result<()> {
     super::prelude::out::as_factory(out, dtype, layout, device)?;
-    rt::check_out("aten::linspace", &[], &[&*out])?;
-    rt::below(|| ops::linspace_out(start, end, steps, dtype, layout, device, pin_memory, out))
+    or_return!(rt::check_out("aten::linspace", &[], &[&*out]));
+    let _below = rt::Below::new();
+    ops::linspace_out(start, end, steps, dtype, layout, device, pin_memory, out)
 }
 pub(super) fn logspace_tensors_out_autograd(
     start: &Tensor,
@@ -317,8 +346,9 @@ pub(super) fn logspace_tensors_out_autograd(
     out: &mut Tensor,
 ) -> Result<()> {
     super::prelude::out::as_factory(out, dtype, layout, device)?;
-    rt::check_out("aten::logspace", &[start, end], &[&*out])?;
-    rt::below(|| ops::logspace_tensors_out(start, end, steps, base, dtype, layout, device, pin_memory, out))
+    or_return!(rt::check_out("aten::logspace", &[start, end], &[&*out]));
+    let _below = rt::Below::new();
+    ops::logspace_tensors_out(start, end, steps, base, dtype, layout, device, pin_memory, out)
 }
 pub(super) fn logspace_scalar_tensor_out_autograd(
     start: Scalar,
@@ -332,10 +362,9 @@ pub(super) fn logspace_scalar_tensor_out_autograd(
     out: &mut Tensor,
 ) -> Result<()> {
     super::prelude::out::as_factory(out, dtype, layout, device)?;
-    rt::check_out("aten::logspace", &[end], &[&*out])?;
-    rt::below(|| {
-        ops::logspace_scalar_tensor_out(start, end, steps, base, dtype, layout, device, pin_memory, out)
-    })
+    or_return!(rt::check_out("aten::logspace", &[end], &[&*out]));
+    let _below = rt::Below::new();
+    ops::logspace_scalar_tensor_out(start, end, steps, base, dtype, layout, device, pin_memory, out)
 }
 pub(super) fn logspace_tensor_scalar_out_autograd(
     start: &Tensor,
@@ -349,10 +378,9 @@ pub(super) fn logspace_tensor_scalar_out_autograd(
     out: &mut Tensor,
 ) -> Result<()> {
     super::prelude::out::as_factory(out, dtype, layout, device)?;
-    rt::check_out("aten::logspace", &[start], &[&*out])?;
-    rt::below(|| {
-        ops::logspace_tensor_scalar_out(start, end, steps, base, dtype, layout, device, pin_memory, out)
-    })
+    or_return!(rt::check_out("aten::logspace", &[start], &[&*out]));
+    let _below = rt::Below::new();
+    ops::logspace_tensor_scalar_out(start, end, steps, base, dtype, layout, device, pin_memory, out)
 }
 pub(super) fn logspace_out_autograd(
     start: Scalar,
@@ -366,6 +394,7 @@ pub(super) fn logspace_out_autograd(
     out: &mut Tensor,
 ) -> Result<()> {
     super::prelude::out::as_factory(out, dtype, layout, device)?;
-    rt::check_out("aten::logspace", &[], &[&*out])?;
-    rt::below(|| ops::logspace_out(start, end, steps, base, dtype, layout, device, pin_memory, out))
+    or_return!(rt::check_out("aten::logspace", &[], &[&*out]));
+    let _below = rt::Below::new();
+    ops::logspace_out(start, end, steps, base, dtype, layout, device, pin_memory, out)
 }

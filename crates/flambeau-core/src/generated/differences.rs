@@ -3,7 +3,7 @@
 //! Operators of the family `differences`.
 
 #[allow(unused_imports)]
-use super::{D, a, args, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, calls, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::differences as f;
 
@@ -37,13 +37,13 @@ pub(super) static DIFF_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn diff_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::diff(
-        tensor_arg(a, 0)?,
-        arg(a, 1)?,
-        arg(a, 2)?,
-        arg::<Option<Tensor>>(a, 3)?.as_ref(),
-        arg::<Option<Tensor>>(a, 4)?.as_ref(),
-    )?
+    or_return!(ops::diff(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg::<Option<Tensor>>(a, 3)).as_ref(),
+        or_return!(arg::<Option<Tensor>>(a, 4)).as_ref()
+    ))
     .into_values()
 }
 fn diff_adaptor(
@@ -53,10 +53,9 @@ fn diff_adaptor(
     prepend: Option<&Tensor>,
     append: Option<&Tensor>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&DIFF_INFO, &[&self_, &n, &dim, &prepend, &append]) {
-        return ops::diff(self_, n, dim, prepend, append);
-    }
-    fallback(&DIFF_INFO, &[&self_, &n, &dim, &prepend, &append])
+    adapted(&DIFF_INFO, &[&self_, &n, &dim, &prepend, &append], &mut |()| {
+        ops::diff(self_, n, dim, prepend, append)
+    })
 }
 
 fn diff_out_cpu(
@@ -78,7 +77,7 @@ fn diff_out_cpu(
         },
         &[&*out],
     )?;
-    let r = f::diff(self_, n, dim, prepend, append)?;
+    let r = or_return!(f::diff(self_, n, dim, prepend, append));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`DIFF_OUT`].
@@ -112,15 +111,15 @@ pub(super) static DIFF_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&DIFF_INFO),
 };
 fn diff_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 5)?;
-    ops::diff_out(
-        tensor_arg(a, 0)?,
-        arg(a, 1)?,
-        arg(a, 2)?,
-        arg::<Option<Tensor>>(a, 3)?.as_ref(),
-        arg::<Option<Tensor>>(a, 4)?.as_ref(),
-        &mut out,
-    )?;
+    let mut out = or_return!(arg::<Tensor>(a, 5));
+    or_return!(ops::diff_out(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg::<Option<Tensor>>(a, 3)).as_ref(),
+        or_return!(arg::<Option<Tensor>>(a, 4)).as_ref(),
+        &mut out
+    ));
     Ok(vec![out.into_value()])
 }
 fn diff_out_adaptor(
@@ -131,11 +130,12 @@ fn diff_out_adaptor(
     append: Option<&Tensor>,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&DIFF_OUT_INFO, &[&self_, &n, &dim, &prepend, &append, &&*out]) {
+    let values_: &[&dyn AsValue] = &[&self_, &n, &dim, &prepend, &append, &&*out];
+    if let Some(_seen) = watched(&DIFF_OUT_INFO, values_) {
         return ops::diff_out(self_, n, dim, prepend, append, out);
     }
-    let v = call_fallback(&DIFF_OUT_INFO, &[&self_, &n, &dim, &prepend, &append, &&*out])?;
-    *out = arg(&v, 0)?;
+    let v = or_return!(call_fallback(&DIFF_OUT_INFO, values_));
+    *out = or_return!(arg(&v, 0));
     Ok(())
 }
 
@@ -168,13 +168,10 @@ pub(super) static GRADIENT_DIMS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn gradient_dims_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::gradient_dims(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_is_i_to_ts(ops::gradient_dims, a)
 }
 fn gradient_dims_adaptor(self_: &Tensor, dim: &[i64], edge_order: i64) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&GRADIENT_DIMS_INFO, &[&self_, &dim, &edge_order]) {
-        return ops::gradient_dims(self_, dim, edge_order);
-    }
-    fallback(&GRADIENT_DIMS_INFO, &[&self_, &dim, &edge_order])
+    calls::adapt_t_is_i_to_ts(&GRADIENT_DIMS_INFO, ops::gradient_dims, self_, dim, edge_order)
 }
 
 /// Type of [`GRADIENT_SPACING_DIMS`].
@@ -207,8 +204,13 @@ pub(super) static GRADIENT_SPACING_DIMS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn gradient_spacing_dims_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::gradient_spacing_dims(tensor_arg(a, 0)?, arg(a, 1)?, &arg::<Vec<i64>>(a, 2)?, arg(a, 3)?)?
-        .into_values()
+    or_return!(ops::gradient_spacing_dims(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        &or_return!(arg::<Vec<i64>>(a, 2)),
+        or_return!(arg(a, 3))
+    ))
+    .into_values()
 }
 fn gradient_spacing_dims_adaptor(
     self_: &Tensor,
@@ -216,10 +218,9 @@ fn gradient_spacing_dims_adaptor(
     dim: &[i64],
     edge_order: i64,
 ) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&GRADIENT_SPACING_DIMS_INFO, &[&self_, &spacing, &dim, &edge_order]) {
-        return ops::gradient_spacing_dims(self_, spacing, dim, edge_order);
-    }
-    fallback(&GRADIENT_SPACING_DIMS_INFO, &[&self_, &spacing, &dim, &edge_order])
+    adapted(&GRADIENT_SPACING_DIMS_INFO, &[&self_, &spacing, &dim, &edge_order], &mut |()| {
+        ops::gradient_spacing_dims(self_, spacing, dim, edge_order)
+    })
 }
 
 /// Type of [`GRADIENT`].
@@ -251,7 +252,13 @@ pub(super) static GRADIENT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn gradient_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::gradient(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
+    or_return!(ops::gradient(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3))
+    ))
+    .into_values()
 }
 fn gradient_adaptor(
     self_: &Tensor,
@@ -259,10 +266,9 @@ fn gradient_adaptor(
     dim: Option<i64>,
     edge_order: i64,
 ) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&GRADIENT_INFO, &[&self_, &spacing, &dim, &edge_order]) {
-        return ops::gradient(self_, spacing, dim, edge_order);
-    }
-    fallback(&GRADIENT_INFO, &[&self_, &spacing, &dim, &edge_order])
+    adapted(&GRADIENT_INFO, &[&self_, &spacing, &dim, &edge_order], &mut |()| {
+        ops::gradient(self_, spacing, dim, edge_order)
+    })
 }
 
 /// Type of [`GRADIENT_SPACINGS`].
@@ -295,8 +301,13 @@ pub(super) static GRADIENT_SPACINGS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn gradient_spacings_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::gradient_spacings(tensor_arg(a, 0)?, &arg::<Vec<Scalar>>(a, 1)?, arg(a, 2)?, arg(a, 3)?)?
-        .into_values()
+    or_return!(ops::gradient_spacings(
+        or_return!(tensor_arg(a, 0)),
+        &or_return!(arg::<Vec<Scalar>>(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3))
+    ))
+    .into_values()
 }
 fn gradient_spacings_adaptor(
     self_: &Tensor,
@@ -304,10 +315,9 @@ fn gradient_spacings_adaptor(
     dim: Option<i64>,
     edge_order: i64,
 ) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&GRADIENT_SPACINGS_INFO, &[&self_, &spacing, &dim, &edge_order]) {
-        return ops::gradient_spacings(self_, spacing, dim, edge_order);
-    }
-    fallback(&GRADIENT_SPACINGS_INFO, &[&self_, &spacing, &dim, &edge_order])
+    adapted(&GRADIENT_SPACINGS_INFO, &[&self_, &spacing, &dim, &edge_order], &mut |()| {
+        ops::gradient_spacings(self_, spacing, dim, edge_order)
+    })
 }
 
 /// Type of [`GRADIENT_SPACINGS_DIMS`].
@@ -340,12 +350,12 @@ pub(super) static GRADIENT_SPACINGS_DIMS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn gradient_spacings_dims_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::gradient_spacings_dims(
-        tensor_arg(a, 0)?,
-        &arg::<Vec<Scalar>>(a, 1)?,
-        &arg::<Vec<i64>>(a, 2)?,
-        arg(a, 3)?,
-    )?
+    or_return!(ops::gradient_spacings_dims(
+        or_return!(tensor_arg(a, 0)),
+        &or_return!(arg::<Vec<Scalar>>(a, 1)),
+        &or_return!(arg::<Vec<i64>>(a, 2)),
+        or_return!(arg(a, 3))
+    ))
     .into_values()
 }
 fn gradient_spacings_dims_adaptor(
@@ -354,10 +364,9 @@ fn gradient_spacings_dims_adaptor(
     dim: &[i64],
     edge_order: i64,
 ) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&GRADIENT_SPACINGS_DIMS_INFO, &[&self_, &spacing, &dim, &edge_order]) {
-        return ops::gradient_spacings_dims(self_, spacing, dim, edge_order);
-    }
-    fallback(&GRADIENT_SPACINGS_DIMS_INFO, &[&self_, &spacing, &dim, &edge_order])
+    adapted(&GRADIENT_SPACINGS_DIMS_INFO, &[&self_, &spacing, &dim, &edge_order], &mut |()| {
+        ops::gradient_spacings_dims(self_, spacing, dim, edge_order)
+    })
 }
 
 /// Type of [`GRADIENT_COORDINATES`].
@@ -390,8 +399,13 @@ pub(super) static GRADIENT_COORDINATES_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn gradient_coordinates_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::gradient_coordinates(tensor_arg(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?, arg(a, 2)?, arg(a, 3)?)?
-        .into_values()
+    or_return!(ops::gradient_coordinates(
+        or_return!(tensor_arg(a, 0)),
+        &or_return!(arg::<Vec<Tensor>>(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3))
+    ))
+    .into_values()
 }
 fn gradient_coordinates_adaptor(
     self_: &Tensor,
@@ -399,10 +413,9 @@ fn gradient_coordinates_adaptor(
     dim: Option<i64>,
     edge_order: i64,
 ) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&GRADIENT_COORDINATES_INFO, &[&self_, &spacing, &dim, &edge_order]) {
-        return ops::gradient_coordinates(self_, spacing, dim, edge_order);
-    }
-    fallback(&GRADIENT_COORDINATES_INFO, &[&self_, &spacing, &dim, &edge_order])
+    adapted(&GRADIENT_COORDINATES_INFO, &[&self_, &spacing, &dim, &edge_order], &mut |()| {
+        ops::gradient_coordinates(self_, spacing, dim, edge_order)
+    })
 }
 
 /// Type of [`GRADIENT_COORDINATES_DIMS`].
@@ -438,12 +451,12 @@ pub(super) static GRADIENT_COORDINATES_DIMS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn gradient_coordinates_dims_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::gradient_coordinates_dims(
-        tensor_arg(a, 0)?,
-        &arg::<Vec<Tensor>>(a, 1)?,
-        &arg::<Vec<i64>>(a, 2)?,
-        arg(a, 3)?,
-    )?
+    or_return!(ops::gradient_coordinates_dims(
+        or_return!(tensor_arg(a, 0)),
+        &or_return!(arg::<Vec<Tensor>>(a, 1)),
+        &or_return!(arg::<Vec<i64>>(a, 2)),
+        or_return!(arg(a, 3))
+    ))
     .into_values()
 }
 fn gradient_coordinates_dims_adaptor(
@@ -452,8 +465,7 @@ fn gradient_coordinates_dims_adaptor(
     dim: &[i64],
     edge_order: i64,
 ) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&GRADIENT_COORDINATES_DIMS_INFO, &[&self_, &spacing, &dim, &edge_order]) {
-        return ops::gradient_coordinates_dims(self_, spacing, dim, edge_order);
-    }
-    fallback(&GRADIENT_COORDINATES_DIMS_INFO, &[&self_, &spacing, &dim, &edge_order])
+    adapted(&GRADIENT_COORDINATES_DIMS_INFO, &[&self_, &spacing, &dim, &edge_order], &mut |()| {
+        ops::gradient_coordinates_dims(self_, spacing, dim, edge_order)
+    })
 }

@@ -3,7 +3,7 @@
 //! Operators of the family `distance`.
 
 #[allow(unused_imports)]
-use super::{D, a, args, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, calls, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::distance as f;
 
@@ -45,13 +45,10 @@ pub(super) static DIST_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn dist_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::dist(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_t_n_to_t(ops::dist, a)
 }
 fn dist_adaptor(self_: &Tensor, other: &Tensor, p: Scalar) -> Result<Tensor> {
-    if let Some(_seen) = watched(&DIST_INFO, &[&self_, &other, &p]) {
-        return ops::dist(self_, other, p);
-    }
-    fallback(&DIST_INFO, &[&self_, &other, &p])
+    calls::adapt_t_t_n_to_t(&DIST_INFO, ops::dist, self_, other, p)
 }
 
 /// Type of [`CDIST`].
@@ -83,14 +80,16 @@ pub(super) static CDIST_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn cdist_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::cdist(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg::<Option<String>>(a, 3)?.as_deref())?
-        .into_values()
+    or_return!(ops::cdist(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg::<Option<String>>(a, 3)).as_deref()
+    ))
+    .into_values()
 }
 fn cdist_adaptor(x1: &Tensor, x2: &Tensor, p: f64, compute_mode: Option<&str>) -> Result<Tensor> {
-    if let Some(_seen) = watched(&CDIST_INFO, &[&x1, &x2, &p, &compute_mode]) {
-        return ops::cdist(x1, x2, p, compute_mode);
-    }
-    fallback(&CDIST_INFO, &[&x1, &x2, &p, &compute_mode])
+    adapted(&CDIST_INFO, &[&x1, &x2, &p, &compute_mode], &mut |()| ops::cdist(x1, x2, p, compute_mode))
 }
 
 /// Type of [`PDIST`].
@@ -124,11 +123,8 @@ pub(super) static PDIST_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn pdist_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::pdist(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
+    or_return!(ops::pdist(or_return!(tensor_arg(a, 0)), or_return!(arg(a, 1)))).into_values()
 }
 fn pdist_adaptor(self_: &Tensor, p: f64) -> Result<Tensor> {
-    if let Some(_seen) = watched(&PDIST_INFO, &[&self_, &p]) {
-        return ops::pdist(self_, p);
-    }
-    fallback(&PDIST_INFO, &[&self_, &p])
+    adapted(&PDIST_INFO, &[&self_, &p], &mut |()| ops::pdist(self_, p))
 }

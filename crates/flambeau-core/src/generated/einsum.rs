@@ -3,7 +3,7 @@
 //! Operators of the family `einsum`.
 
 #[allow(unused_imports)]
-use super::{D, a, args, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, calls, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::einsum as f;
 
@@ -46,12 +46,13 @@ pub(super) static EINSUM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn einsum_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::einsum(&arg::<String>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?, arg::<Option<Vec<i64>>>(a, 2)?.as_deref())?
-        .into_values()
+    or_return!(ops::einsum(
+        &or_return!(arg::<String>(a, 0)),
+        &or_return!(arg::<Vec<Tensor>>(a, 1)),
+        or_return!(arg::<Option<Vec<i64>>>(a, 2)).as_deref()
+    ))
+    .into_values()
 }
 fn einsum_adaptor(equation: &str, tensors: &[Tensor], path: Option<&[i64]>) -> Result<Tensor> {
-    if let Some(_seen) = watched(&EINSUM_INFO, &[&equation, &tensors, &path]) {
-        return ops::einsum(equation, tensors, path);
-    }
-    fallback(&EINSUM_INFO, &[&equation, &tensors, &path])
+    adapted(&EINSUM_INFO, &[&equation, &tensors, &path], &mut |()| ops::einsum(equation, tensors, path))
 }

@@ -3,14 +3,14 @@
 //! Operators of the family `foreach`.
 
 #[allow(unused_imports)]
-use super::{D, a, args, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, calls, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::foreach as f;
 
 fn _foreach_add_scalar_each(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
     let scalar = f::number(scalar)?;
-    f::together(self_, || (0..self_.len()).map(|i| ops::add(&self_[i], &scalar, Scalar::Int(1))).collect())
+    f::each(self_, &mut |i: usize| -> Result<Tensor> { ops::add(&self_[i], &scalar, Scalar::Int(1)) })
 }
 /// Type of [`_FOREACH_ADD_SCALAR`].
 pub type ForeachAddScalarFn = fn(&[Tensor], Scalar) -> Result<Vec<Tensor>>;
@@ -37,24 +37,16 @@ pub(super) static _FOREACH_ADD_SCALAR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_add_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_add_scalar(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?.into_values()
+    calls::boxed_ts_n_to_ts(ops::_foreach_add_scalar, a)
 }
 fn _foreach_add_scalar_adaptor(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&_FOREACH_ADD_SCALAR_INFO, &[&self_, &scalar]) {
-        return ops::_foreach_add_scalar(self_, scalar);
-    }
-    fallback(&_FOREACH_ADD_SCALAR_INFO, &[&self_, &scalar])
+    calls::adapt_ts_n_to_ts(&_FOREACH_ADD_SCALAR_INFO, ops::_foreach_add_scalar, self_, scalar)
 }
 
 fn _foreach_add_scalar_inplace_each(self_: &[Tensor], scalar: Scalar) -> Result<()> {
     f::some(self_, None)?;
     let scalar = f::number(scalar)?;
-    f::together(self_, || {
-        for i in 0..self_.len() {
-            ops::add_(&self_[i], &scalar, Scalar::Int(1))?;
-        }
-        Ok(())
-    })
+    f::each_(self_, &mut |i: usize| -> Result<()> { ops::add_(&self_[i], &scalar, Scalar::Int(1)) })
 }
 /// Type of [`_FOREACH_ADD_SCALAR_`].
 pub type ForeachAddScalarInplaceFn = fn(&[Tensor], Scalar) -> Result<()>;
@@ -84,21 +76,17 @@ pub(super) static _FOREACH_ADD_SCALAR__INFO: OpInfo = OpInfo {
     functional: Some(&super::foreach::_FOREACH_ADD_SCALAR_INFO),
 };
 fn _foreach_add_scalar_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_add_scalar_(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_ts_n(ops::_foreach_add_scalar_, a, &[0])
 }
 fn _foreach_add_scalar_inplace_adaptor(self_: &[Tensor], scalar: Scalar) -> Result<()> {
-    if let Some(_seen) = watched(&_FOREACH_ADD_SCALAR__INFO, &[&self_, &scalar]) {
-        return ops::_foreach_add_scalar_(self_, scalar);
-    }
-    call_fallback(&_FOREACH_ADD_SCALAR__INFO, &[&self_, &scalar]).map(drop)
+    calls::adapt_ts_n(&_FOREACH_ADD_SCALAR__INFO, ops::_foreach_add_scalar_, self_, scalar)
 }
 
 fn _foreach_add_scalar_list_each(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
     f::as_many_numbers(self_, scalars.len())?;
-    f::together(self_, || {
-        (0..self_.len()).map(|i| ops::add(&self_[i], &f::number(scalars[i])?, Scalar::Int(1))).collect()
+    f::each(self_, &mut |i: usize| -> Result<Tensor> {
+        ops::add(&self_[i], &f::number(scalars[i])?, Scalar::Int(1))
     })
 }
 /// Type of [`_FOREACH_ADD_SCALAR_LIST`].
@@ -129,23 +117,17 @@ pub(super) static _FOREACH_ADD_SCALAR_LIST_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_add_scalar_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_add_scalar_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Scalar>>(a, 1)?)?.into_values()
+    calls::boxed_ts_ns_to_ts(ops::_foreach_add_scalar_list, a)
 }
 fn _foreach_add_scalar_list_adaptor(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&_FOREACH_ADD_SCALAR_LIST_INFO, &[&self_, &scalars]) {
-        return ops::_foreach_add_scalar_list(self_, scalars);
-    }
-    fallback(&_FOREACH_ADD_SCALAR_LIST_INFO, &[&self_, &scalars])
+    calls::adapt_ts_ns_to_ts(&_FOREACH_ADD_SCALAR_LIST_INFO, ops::_foreach_add_scalar_list, self_, scalars)
 }
 
 fn _foreach_add_scalar_list_inplace_each(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
     f::some(self_, None)?;
     f::as_many_numbers(self_, scalars.len())?;
-    f::together(self_, || {
-        for i in 0..self_.len() {
-            ops::add_(&self_[i], &f::number(scalars[i])?, Scalar::Int(1))?;
-        }
-        Ok(())
+    f::each_(self_, &mut |i: usize| -> Result<()> {
+        ops::add_(&self_[i], &f::number(scalars[i])?, Scalar::Int(1))
     })
 }
 /// Type of [`_FOREACH_ADD_SCALAR_LIST_`].
@@ -176,20 +158,16 @@ pub(super) static _FOREACH_ADD_SCALAR_LIST__INFO: OpInfo = OpInfo {
     functional: Some(&super::foreach::_FOREACH_ADD_SCALAR_LIST_INFO),
 };
 fn _foreach_add_scalar_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_add_scalar_list_(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Scalar>>(a, 1)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_ts_ns(ops::_foreach_add_scalar_list_, a, &[0])
 }
 fn _foreach_add_scalar_list_inplace_adaptor(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
-    if let Some(_seen) = watched(&_FOREACH_ADD_SCALAR_LIST__INFO, &[&self_, &scalars]) {
-        return ops::_foreach_add_scalar_list_(self_, scalars);
-    }
-    call_fallback(&_FOREACH_ADD_SCALAR_LIST__INFO, &[&self_, &scalars]).map(drop)
+    calls::adapt_ts_ns(&_FOREACH_ADD_SCALAR_LIST__INFO, ops::_foreach_add_scalar_list_, self_, scalars)
 }
 
 fn _foreach_add_tensor_each(self_: &[Tensor], other: &Tensor, alpha: Scalar) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
     f::one_number(other)?;
-    f::together(self_, || (0..self_.len()).map(|i| ops::add(&self_[i], other, alpha)).collect())
+    f::each(self_, &mut |i: usize| -> Result<Tensor> { ops::add(&self_[i], other, alpha) })
 }
 /// Type of [`_FOREACH_ADD_TENSOR`].
 pub type ForeachAddTensorFn = fn(&[Tensor], &Tensor, Scalar) -> Result<Vec<Tensor>>;
@@ -220,24 +198,23 @@ pub(super) static _FOREACH_ADD_TENSOR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_add_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_add_tensor(&arg::<Vec<Tensor>>(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
+    or_return!(ops::_foreach_add_tensor(
+        &or_return!(arg::<Vec<Tensor>>(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(arg(a, 2))
+    ))
+    .into_values()
 }
 fn _foreach_add_tensor_adaptor(self_: &[Tensor], other: &Tensor, alpha: Scalar) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&_FOREACH_ADD_TENSOR_INFO, &[&self_, &other, &alpha]) {
-        return ops::_foreach_add_tensor(self_, other, alpha);
-    }
-    fallback(&_FOREACH_ADD_TENSOR_INFO, &[&self_, &other, &alpha])
+    adapted(&_FOREACH_ADD_TENSOR_INFO, &[&self_, &other, &alpha], &mut |()| {
+        ops::_foreach_add_tensor(self_, other, alpha)
+    })
 }
 
 fn _foreach_add_tensor_inplace_each(self_: &[Tensor], other: &Tensor, alpha: Scalar) -> Result<()> {
     f::some(self_, None)?;
     f::one_number(other)?;
-    f::together(self_, || {
-        for i in 0..self_.len() {
-            ops::add_(&self_[i], other, alpha)?;
-        }
-        Ok(())
-    })
+    f::each_(self_, &mut |i: usize| -> Result<()> { ops::add_(&self_[i], other, alpha) })
 }
 /// Type of [`_FOREACH_ADD_TENSOR_`].
 pub type ForeachAddTensorInplaceFn = fn(&[Tensor], &Tensor, Scalar) -> Result<()>;
@@ -271,20 +248,23 @@ pub(super) static _FOREACH_ADD_TENSOR__INFO: OpInfo = OpInfo {
     functional: Some(&super::foreach::_FOREACH_ADD_TENSOR_INFO),
 };
 fn _foreach_add_tensor_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_add_tensor_(&arg::<Vec<Tensor>>(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?;
+    or_return!(ops::_foreach_add_tensor_(
+        &or_return!(arg::<Vec<Tensor>>(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(arg(a, 2))
+    ));
     Ok(vec![a[0].clone()])
 }
 fn _foreach_add_tensor_inplace_adaptor(self_: &[Tensor], other: &Tensor, alpha: Scalar) -> Result<()> {
-    if let Some(_seen) = watched(&_FOREACH_ADD_TENSOR__INFO, &[&self_, &other, &alpha]) {
-        return ops::_foreach_add_tensor_(self_, other, alpha);
-    }
-    call_fallback(&_FOREACH_ADD_TENSOR__INFO, &[&self_, &other, &alpha]).map(drop)
+    adapted(&_FOREACH_ADD_TENSOR__INFO, &[&self_, &other, &alpha], &mut |()| {
+        ops::_foreach_add_tensor_(self_, other, alpha)
+    })
 }
 
 fn _foreach_add_list_each(self_: &[Tensor], other: &[Tensor], alpha: Scalar) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
     f::same_lengths(self_, other, None)?;
-    f::together(self_, || (0..self_.len()).map(|i| ops::add(&self_[i], &other[i], alpha)).collect())
+    f::each(self_, &mut |i: usize| -> Result<Tensor> { ops::add(&self_[i], &other[i], alpha) })
 }
 /// Type of [`_FOREACH_ADD_LIST`].
 pub type ForeachAddListFn = fn(&[Tensor], &[Tensor], Scalar) -> Result<Vec<Tensor>>;
@@ -315,24 +295,16 @@ pub(super) static _FOREACH_ADD_LIST_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_add_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_add_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_ts_ts_n_to_ts(ops::_foreach_add_list, a)
 }
 fn _foreach_add_list_adaptor(self_: &[Tensor], other: &[Tensor], alpha: Scalar) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&_FOREACH_ADD_LIST_INFO, &[&self_, &other, &alpha]) {
-        return ops::_foreach_add_list(self_, other, alpha);
-    }
-    fallback(&_FOREACH_ADD_LIST_INFO, &[&self_, &other, &alpha])
+    calls::adapt_ts_ts_n_to_ts(&_FOREACH_ADD_LIST_INFO, ops::_foreach_add_list, self_, other, alpha)
 }
 
 fn _foreach_add_list_inplace_each(self_: &[Tensor], other: &[Tensor], alpha: Scalar) -> Result<()> {
     f::some(self_, None)?;
     f::same_lengths(self_, other, None)?;
-    f::together(self_, || {
-        for i in 0..self_.len() {
-            ops::add_(&self_[i], &other[i], alpha)?;
-        }
-        Ok(())
-    })
+    f::each_(self_, &mut |i: usize| -> Result<()> { ops::add_(&self_[i], &other[i], alpha) })
 }
 /// Type of [`_FOREACH_ADD_LIST_`].
 pub type ForeachAddListInplaceFn = fn(&[Tensor], &[Tensor], Scalar) -> Result<()>;
@@ -366,20 +338,16 @@ pub(super) static _FOREACH_ADD_LIST__INFO: OpInfo = OpInfo {
     functional: Some(&super::foreach::_FOREACH_ADD_LIST_INFO),
 };
 fn _foreach_add_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_add_list_(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?, arg(a, 2)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_ts_ts_n(ops::_foreach_add_list_, a, &[0])
 }
 fn _foreach_add_list_inplace_adaptor(self_: &[Tensor], other: &[Tensor], alpha: Scalar) -> Result<()> {
-    if let Some(_seen) = watched(&_FOREACH_ADD_LIST__INFO, &[&self_, &other, &alpha]) {
-        return ops::_foreach_add_list_(self_, other, alpha);
-    }
-    call_fallback(&_FOREACH_ADD_LIST__INFO, &[&self_, &other, &alpha]).map(drop)
+    calls::adapt_ts_ts_n(&_FOREACH_ADD_LIST__INFO, ops::_foreach_add_list_, self_, other, alpha)
 }
 
 fn _foreach_sub_scalar_each(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
     let scalar = f::number(scalar)?;
-    f::together(self_, || (0..self_.len()).map(|i| ops::sub(&self_[i], &scalar, Scalar::Int(1))).collect())
+    f::each(self_, &mut |i: usize| -> Result<Tensor> { ops::sub(&self_[i], &scalar, Scalar::Int(1)) })
 }
 /// Type of [`_FOREACH_SUB_SCALAR`].
 pub type ForeachSubScalarFn = fn(&[Tensor], Scalar) -> Result<Vec<Tensor>>;
@@ -406,24 +374,16 @@ pub(super) static _FOREACH_SUB_SCALAR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_sub_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_sub_scalar(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?.into_values()
+    calls::boxed_ts_n_to_ts(ops::_foreach_sub_scalar, a)
 }
 fn _foreach_sub_scalar_adaptor(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&_FOREACH_SUB_SCALAR_INFO, &[&self_, &scalar]) {
-        return ops::_foreach_sub_scalar(self_, scalar);
-    }
-    fallback(&_FOREACH_SUB_SCALAR_INFO, &[&self_, &scalar])
+    calls::adapt_ts_n_to_ts(&_FOREACH_SUB_SCALAR_INFO, ops::_foreach_sub_scalar, self_, scalar)
 }
 
 fn _foreach_sub_scalar_inplace_each(self_: &[Tensor], scalar: Scalar) -> Result<()> {
     f::some(self_, None)?;
     let scalar = f::number(scalar)?;
-    f::together(self_, || {
-        for i in 0..self_.len() {
-            ops::sub_(&self_[i], &scalar, Scalar::Int(1))?;
-        }
-        Ok(())
-    })
+    f::each_(self_, &mut |i: usize| -> Result<()> { ops::sub_(&self_[i], &scalar, Scalar::Int(1)) })
 }
 /// Type of [`_FOREACH_SUB_SCALAR_`].
 pub type ForeachSubScalarInplaceFn = fn(&[Tensor], Scalar) -> Result<()>;
@@ -453,21 +413,17 @@ pub(super) static _FOREACH_SUB_SCALAR__INFO: OpInfo = OpInfo {
     functional: Some(&super::foreach::_FOREACH_SUB_SCALAR_INFO),
 };
 fn _foreach_sub_scalar_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_sub_scalar_(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_ts_n(ops::_foreach_sub_scalar_, a, &[0])
 }
 fn _foreach_sub_scalar_inplace_adaptor(self_: &[Tensor], scalar: Scalar) -> Result<()> {
-    if let Some(_seen) = watched(&_FOREACH_SUB_SCALAR__INFO, &[&self_, &scalar]) {
-        return ops::_foreach_sub_scalar_(self_, scalar);
-    }
-    call_fallback(&_FOREACH_SUB_SCALAR__INFO, &[&self_, &scalar]).map(drop)
+    calls::adapt_ts_n(&_FOREACH_SUB_SCALAR__INFO, ops::_foreach_sub_scalar_, self_, scalar)
 }
 
 fn _foreach_sub_scalar_list_each(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
     f::as_many_numbers(self_, scalars.len())?;
-    f::together(self_, || {
-        (0..self_.len()).map(|i| ops::sub(&self_[i], &f::number(scalars[i])?, Scalar::Int(1))).collect()
+    f::each(self_, &mut |i: usize| -> Result<Tensor> {
+        ops::sub(&self_[i], &f::number(scalars[i])?, Scalar::Int(1))
     })
 }
 /// Type of [`_FOREACH_SUB_SCALAR_LIST`].
@@ -498,23 +454,17 @@ pub(super) static _FOREACH_SUB_SCALAR_LIST_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_sub_scalar_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_sub_scalar_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Scalar>>(a, 1)?)?.into_values()
+    calls::boxed_ts_ns_to_ts(ops::_foreach_sub_scalar_list, a)
 }
 fn _foreach_sub_scalar_list_adaptor(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&_FOREACH_SUB_SCALAR_LIST_INFO, &[&self_, &scalars]) {
-        return ops::_foreach_sub_scalar_list(self_, scalars);
-    }
-    fallback(&_FOREACH_SUB_SCALAR_LIST_INFO, &[&self_, &scalars])
+    calls::adapt_ts_ns_to_ts(&_FOREACH_SUB_SCALAR_LIST_INFO, ops::_foreach_sub_scalar_list, self_, scalars)
 }
 
 fn _foreach_sub_scalar_list_inplace_each(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
     f::some(self_, None)?;
     f::as_many_numbers(self_, scalars.len())?;
-    f::together(self_, || {
-        for i in 0..self_.len() {
-            ops::sub_(&self_[i], &f::number(scalars[i])?, Scalar::Int(1))?;
-        }
-        Ok(())
+    f::each_(self_, &mut |i: usize| -> Result<()> {
+        ops::sub_(&self_[i], &f::number(scalars[i])?, Scalar::Int(1))
     })
 }
 /// Type of [`_FOREACH_SUB_SCALAR_LIST_`].
@@ -545,20 +495,16 @@ pub(super) static _FOREACH_SUB_SCALAR_LIST__INFO: OpInfo = OpInfo {
     functional: Some(&super::foreach::_FOREACH_SUB_SCALAR_LIST_INFO),
 };
 fn _foreach_sub_scalar_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_sub_scalar_list_(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Scalar>>(a, 1)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_ts_ns(ops::_foreach_sub_scalar_list_, a, &[0])
 }
 fn _foreach_sub_scalar_list_inplace_adaptor(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
-    if let Some(_seen) = watched(&_FOREACH_SUB_SCALAR_LIST__INFO, &[&self_, &scalars]) {
-        return ops::_foreach_sub_scalar_list_(self_, scalars);
-    }
-    call_fallback(&_FOREACH_SUB_SCALAR_LIST__INFO, &[&self_, &scalars]).map(drop)
+    calls::adapt_ts_ns(&_FOREACH_SUB_SCALAR_LIST__INFO, ops::_foreach_sub_scalar_list_, self_, scalars)
 }
 
 fn _foreach_sub_list_each(self_: &[Tensor], other: &[Tensor], alpha: Scalar) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
     f::same_lengths(self_, other, None)?;
-    f::together(self_, || (0..self_.len()).map(|i| ops::sub(&self_[i], &other[i], alpha)).collect())
+    f::each(self_, &mut |i: usize| -> Result<Tensor> { ops::sub(&self_[i], &other[i], alpha) })
 }
 /// Type of [`_FOREACH_SUB_LIST`].
 pub type ForeachSubListFn = fn(&[Tensor], &[Tensor], Scalar) -> Result<Vec<Tensor>>;
@@ -589,24 +535,16 @@ pub(super) static _FOREACH_SUB_LIST_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_sub_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_sub_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_ts_ts_n_to_ts(ops::_foreach_sub_list, a)
 }
 fn _foreach_sub_list_adaptor(self_: &[Tensor], other: &[Tensor], alpha: Scalar) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&_FOREACH_SUB_LIST_INFO, &[&self_, &other, &alpha]) {
-        return ops::_foreach_sub_list(self_, other, alpha);
-    }
-    fallback(&_FOREACH_SUB_LIST_INFO, &[&self_, &other, &alpha])
+    calls::adapt_ts_ts_n_to_ts(&_FOREACH_SUB_LIST_INFO, ops::_foreach_sub_list, self_, other, alpha)
 }
 
 fn _foreach_sub_list_inplace_each(self_: &[Tensor], other: &[Tensor], alpha: Scalar) -> Result<()> {
     f::some(self_, None)?;
     f::same_lengths(self_, other, None)?;
-    f::together(self_, || {
-        for i in 0..self_.len() {
-            ops::sub_(&self_[i], &other[i], alpha)?;
-        }
-        Ok(())
-    })
+    f::each_(self_, &mut |i: usize| -> Result<()> { ops::sub_(&self_[i], &other[i], alpha) })
 }
 /// Type of [`_FOREACH_SUB_LIST_`].
 pub type ForeachSubListInplaceFn = fn(&[Tensor], &[Tensor], Scalar) -> Result<()>;
@@ -640,20 +578,16 @@ pub(super) static _FOREACH_SUB_LIST__INFO: OpInfo = OpInfo {
     functional: Some(&super::foreach::_FOREACH_SUB_LIST_INFO),
 };
 fn _foreach_sub_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_sub_list_(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?, arg(a, 2)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_ts_ts_n(ops::_foreach_sub_list_, a, &[0])
 }
 fn _foreach_sub_list_inplace_adaptor(self_: &[Tensor], other: &[Tensor], alpha: Scalar) -> Result<()> {
-    if let Some(_seen) = watched(&_FOREACH_SUB_LIST__INFO, &[&self_, &other, &alpha]) {
-        return ops::_foreach_sub_list_(self_, other, alpha);
-    }
-    call_fallback(&_FOREACH_SUB_LIST__INFO, &[&self_, &other, &alpha]).map(drop)
+    calls::adapt_ts_ts_n(&_FOREACH_SUB_LIST__INFO, ops::_foreach_sub_list_, self_, other, alpha)
 }
 
 fn _foreach_mul_scalar_list_each(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
     f::as_many_numbers(self_, scalars.len())?;
-    f::together(self_, || (0..self_.len()).map(|i| ops::mul(&self_[i], &f::number(scalars[i])?)).collect())
+    f::each(self_, &mut |i: usize| -> Result<Tensor> { ops::mul(&self_[i], &f::number(scalars[i])?) })
 }
 /// Type of [`_FOREACH_MUL_SCALAR_LIST`].
 pub type ForeachMulScalarListFn = fn(&[Tensor], &[Scalar]) -> Result<Vec<Tensor>>;
@@ -683,24 +617,16 @@ pub(super) static _FOREACH_MUL_SCALAR_LIST_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_mul_scalar_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_mul_scalar_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Scalar>>(a, 1)?)?.into_values()
+    calls::boxed_ts_ns_to_ts(ops::_foreach_mul_scalar_list, a)
 }
 fn _foreach_mul_scalar_list_adaptor(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&_FOREACH_MUL_SCALAR_LIST_INFO, &[&self_, &scalars]) {
-        return ops::_foreach_mul_scalar_list(self_, scalars);
-    }
-    fallback(&_FOREACH_MUL_SCALAR_LIST_INFO, &[&self_, &scalars])
+    calls::adapt_ts_ns_to_ts(&_FOREACH_MUL_SCALAR_LIST_INFO, ops::_foreach_mul_scalar_list, self_, scalars)
 }
 
 fn _foreach_mul_scalar_list_inplace_each(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
     f::some(self_, None)?;
     f::as_many_numbers(self_, scalars.len())?;
-    f::together(self_, || {
-        for i in 0..self_.len() {
-            ops::mul_(&self_[i], &f::number(scalars[i])?)?;
-        }
-        Ok(())
-    })
+    f::each_(self_, &mut |i: usize| -> Result<()> { ops::mul_(&self_[i], &f::number(scalars[i])?) })
 }
 /// Type of [`_FOREACH_MUL_SCALAR_LIST_`].
 pub type ForeachMulScalarListInplaceFn = fn(&[Tensor], &[Scalar]) -> Result<()>;
@@ -730,20 +656,16 @@ pub(super) static _FOREACH_MUL_SCALAR_LIST__INFO: OpInfo = OpInfo {
     functional: Some(&super::foreach::_FOREACH_MUL_SCALAR_LIST_INFO),
 };
 fn _foreach_mul_scalar_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_mul_scalar_list_(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Scalar>>(a, 1)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_ts_ns(ops::_foreach_mul_scalar_list_, a, &[0])
 }
 fn _foreach_mul_scalar_list_inplace_adaptor(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
-    if let Some(_seen) = watched(&_FOREACH_MUL_SCALAR_LIST__INFO, &[&self_, &scalars]) {
-        return ops::_foreach_mul_scalar_list_(self_, scalars);
-    }
-    call_fallback(&_FOREACH_MUL_SCALAR_LIST__INFO, &[&self_, &scalars]).map(drop)
+    calls::adapt_ts_ns(&_FOREACH_MUL_SCALAR_LIST__INFO, ops::_foreach_mul_scalar_list_, self_, scalars)
 }
 
 fn _foreach_mul_tensor_each(self_: &[Tensor], other: &Tensor) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
     f::one_number(other)?;
-    f::together(self_, || (0..self_.len()).map(|i| ops::mul(&self_[i], other)).collect())
+    f::each(self_, &mut |i: usize| -> Result<Tensor> { ops::mul(&self_[i], other) })
 }
 /// Type of [`_FOREACH_MUL_TENSOR`].
 pub type ForeachMulTensorFn = fn(&[Tensor], &Tensor) -> Result<Vec<Tensor>>;
@@ -770,24 +692,16 @@ pub(super) static _FOREACH_MUL_TENSOR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_mul_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_mul_tensor(&arg::<Vec<Tensor>>(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_ts_t_to_ts(ops::_foreach_mul_tensor, a)
 }
 fn _foreach_mul_tensor_adaptor(self_: &[Tensor], other: &Tensor) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&_FOREACH_MUL_TENSOR_INFO, &[&self_, &other]) {
-        return ops::_foreach_mul_tensor(self_, other);
-    }
-    fallback(&_FOREACH_MUL_TENSOR_INFO, &[&self_, &other])
+    calls::adapt_ts_t_to_ts(&_FOREACH_MUL_TENSOR_INFO, ops::_foreach_mul_tensor, self_, other)
 }
 
 fn _foreach_mul_tensor_inplace_each(self_: &[Tensor], other: &Tensor) -> Result<()> {
     f::some(self_, None)?;
     f::one_number(other)?;
-    f::together(self_, || {
-        for i in 0..self_.len() {
-            ops::mul_(&self_[i], other)?;
-        }
-        Ok(())
-    })
+    f::each_(self_, &mut |i: usize| -> Result<()> { ops::mul_(&self_[i], other) })
 }
 /// Type of [`_FOREACH_MUL_TENSOR_`].
 pub type ForeachMulTensorInplaceFn = fn(&[Tensor], &Tensor) -> Result<()>;
@@ -817,20 +731,16 @@ pub(super) static _FOREACH_MUL_TENSOR__INFO: OpInfo = OpInfo {
     functional: Some(&super::foreach::_FOREACH_MUL_TENSOR_INFO),
 };
 fn _foreach_mul_tensor_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_mul_tensor_(&arg::<Vec<Tensor>>(a, 0)?, tensor_arg(a, 1)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_ts_t(ops::_foreach_mul_tensor_, a, &[0])
 }
 fn _foreach_mul_tensor_inplace_adaptor(self_: &[Tensor], other: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&_FOREACH_MUL_TENSOR__INFO, &[&self_, &other]) {
-        return ops::_foreach_mul_tensor_(self_, other);
-    }
-    call_fallback(&_FOREACH_MUL_TENSOR__INFO, &[&self_, &other]).map(drop)
+    calls::adapt_ts_t(&_FOREACH_MUL_TENSOR__INFO, ops::_foreach_mul_tensor_, self_, other)
 }
 
 fn _foreach_mul_list_each(self_: &[Tensor], other: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
     f::same_lengths(self_, other, None)?;
-    f::together(self_, || (0..self_.len()).map(|i| ops::mul(&self_[i], &other[i])).collect())
+    f::each(self_, &mut |i: usize| -> Result<Tensor> { ops::mul(&self_[i], &other[i]) })
 }
 /// Type of [`_FOREACH_MUL_LIST`].
 pub type ForeachMulListFn = fn(&[Tensor], &[Tensor]) -> Result<Vec<Tensor>>;
@@ -857,24 +767,16 @@ pub(super) static _FOREACH_MUL_LIST_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_mul_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_mul_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?)?.into_values()
+    calls::boxed_ts_ts_to_ts(ops::_foreach_mul_list, a)
 }
 fn _foreach_mul_list_adaptor(self_: &[Tensor], other: &[Tensor]) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&_FOREACH_MUL_LIST_INFO, &[&self_, &other]) {
-        return ops::_foreach_mul_list(self_, other);
-    }
-    fallback(&_FOREACH_MUL_LIST_INFO, &[&self_, &other])
+    calls::adapt_ts_ts_to_ts(&_FOREACH_MUL_LIST_INFO, ops::_foreach_mul_list, self_, other)
 }
 
 fn _foreach_mul_list_inplace_each(self_: &[Tensor], other: &[Tensor]) -> Result<()> {
     f::some(self_, None)?;
     f::same_lengths(self_, other, None)?;
-    f::together(self_, || {
-        for i in 0..self_.len() {
-            ops::mul_(&self_[i], &other[i])?;
-        }
-        Ok(())
-    })
+    f::each_(self_, &mut |i: usize| -> Result<()> { ops::mul_(&self_[i], &other[i]) })
 }
 /// Type of [`_FOREACH_MUL_LIST_`].
 pub type ForeachMulListInplaceFn = fn(&[Tensor], &[Tensor]) -> Result<()>;
@@ -904,20 +806,16 @@ pub(super) static _FOREACH_MUL_LIST__INFO: OpInfo = OpInfo {
     functional: Some(&super::foreach::_FOREACH_MUL_LIST_INFO),
 };
 fn _foreach_mul_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_mul_list_(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_ts_ts(ops::_foreach_mul_list_, a, &[0])
 }
 fn _foreach_mul_list_inplace_adaptor(self_: &[Tensor], other: &[Tensor]) -> Result<()> {
-    if let Some(_seen) = watched(&_FOREACH_MUL_LIST__INFO, &[&self_, &other]) {
-        return ops::_foreach_mul_list_(self_, other);
-    }
-    call_fallback(&_FOREACH_MUL_LIST__INFO, &[&self_, &other]).map(drop)
+    calls::adapt_ts_ts(&_FOREACH_MUL_LIST__INFO, ops::_foreach_mul_list_, self_, other)
 }
 
 fn _foreach_mul_scalar_each(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
     let scalar = f::number(scalar)?;
-    f::together(self_, || (0..self_.len()).map(|i| ops::mul(&self_[i], &scalar)).collect())
+    f::each(self_, &mut |i: usize| -> Result<Tensor> { ops::mul(&self_[i], &scalar) })
 }
 /// Type of [`_FOREACH_MUL_SCALAR`].
 pub type ForeachMulScalarFn = fn(&[Tensor], Scalar) -> Result<Vec<Tensor>>;
@@ -944,24 +842,16 @@ pub(super) static _FOREACH_MUL_SCALAR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_mul_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_mul_scalar(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?.into_values()
+    calls::boxed_ts_n_to_ts(ops::_foreach_mul_scalar, a)
 }
 fn _foreach_mul_scalar_adaptor(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&_FOREACH_MUL_SCALAR_INFO, &[&self_, &scalar]) {
-        return ops::_foreach_mul_scalar(self_, scalar);
-    }
-    fallback(&_FOREACH_MUL_SCALAR_INFO, &[&self_, &scalar])
+    calls::adapt_ts_n_to_ts(&_FOREACH_MUL_SCALAR_INFO, ops::_foreach_mul_scalar, self_, scalar)
 }
 
 fn _foreach_mul_scalar_inplace_each(self_: &[Tensor], scalar: Scalar) -> Result<()> {
     f::some(self_, None)?;
     let scalar = f::number(scalar)?;
-    f::together(self_, || {
-        for i in 0..self_.len() {
-            ops::mul_(&self_[i], &scalar)?;
-        }
-        Ok(())
-    })
+    f::each_(self_, &mut |i: usize| -> Result<()> { ops::mul_(&self_[i], &scalar) })
 }
 /// Type of [`_FOREACH_MUL_SCALAR_`].
 pub type ForeachMulScalarInplaceFn = fn(&[Tensor], Scalar) -> Result<()>;
@@ -991,20 +881,16 @@ pub(super) static _FOREACH_MUL_SCALAR__INFO: OpInfo = OpInfo {
     functional: Some(&super::foreach::_FOREACH_MUL_SCALAR_INFO),
 };
 fn _foreach_mul_scalar_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_mul_scalar_(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_ts_n(ops::_foreach_mul_scalar_, a, &[0])
 }
 fn _foreach_mul_scalar_inplace_adaptor(self_: &[Tensor], scalar: Scalar) -> Result<()> {
-    if let Some(_seen) = watched(&_FOREACH_MUL_SCALAR__INFO, &[&self_, &scalar]) {
-        return ops::_foreach_mul_scalar_(self_, scalar);
-    }
-    call_fallback(&_FOREACH_MUL_SCALAR__INFO, &[&self_, &scalar]).map(drop)
+    calls::adapt_ts_n(&_FOREACH_MUL_SCALAR__INFO, ops::_foreach_mul_scalar_, self_, scalar)
 }
 
 fn _foreach_div_scalar_list_each(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
     f::as_many_numbers(self_, scalars.len())?;
-    f::together(self_, || (0..self_.len()).map(|i| ops::div(&self_[i], &f::number(scalars[i])?)).collect())
+    f::each(self_, &mut |i: usize| -> Result<Tensor> { ops::div(&self_[i], &f::number(scalars[i])?) })
 }
 /// Type of [`_FOREACH_DIV_SCALAR_LIST`].
 pub type ForeachDivScalarListFn = fn(&[Tensor], &[Scalar]) -> Result<Vec<Tensor>>;
@@ -1034,24 +920,16 @@ pub(super) static _FOREACH_DIV_SCALAR_LIST_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_div_scalar_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_div_scalar_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Scalar>>(a, 1)?)?.into_values()
+    calls::boxed_ts_ns_to_ts(ops::_foreach_div_scalar_list, a)
 }
 fn _foreach_div_scalar_list_adaptor(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&_FOREACH_DIV_SCALAR_LIST_INFO, &[&self_, &scalars]) {
-        return ops::_foreach_div_scalar_list(self_, scalars);
-    }
-    fallback(&_FOREACH_DIV_SCALAR_LIST_INFO, &[&self_, &scalars])
+    calls::adapt_ts_ns_to_ts(&_FOREACH_DIV_SCALAR_LIST_INFO, ops::_foreach_div_scalar_list, self_, scalars)
 }
 
 fn _foreach_div_scalar_list_inplace_each(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
     f::some(self_, None)?;
     f::as_many_numbers(self_, scalars.len())?;
-    f::together(self_, || {
-        for i in 0..self_.len() {
-            ops::div_(&self_[i], &f::number(scalars[i])?)?;
-        }
-        Ok(())
-    })
+    f::each_(self_, &mut |i: usize| -> Result<()> { ops::div_(&self_[i], &f::number(scalars[i])?) })
 }
 /// Type of [`_FOREACH_DIV_SCALAR_LIST_`].
 pub type ForeachDivScalarListInplaceFn = fn(&[Tensor], &[Scalar]) -> Result<()>;
@@ -1081,20 +959,16 @@ pub(super) static _FOREACH_DIV_SCALAR_LIST__INFO: OpInfo = OpInfo {
     functional: Some(&super::foreach::_FOREACH_DIV_SCALAR_LIST_INFO),
 };
 fn _foreach_div_scalar_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_div_scalar_list_(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Scalar>>(a, 1)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_ts_ns(ops::_foreach_div_scalar_list_, a, &[0])
 }
 fn _foreach_div_scalar_list_inplace_adaptor(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
-    if let Some(_seen) = watched(&_FOREACH_DIV_SCALAR_LIST__INFO, &[&self_, &scalars]) {
-        return ops::_foreach_div_scalar_list_(self_, scalars);
-    }
-    call_fallback(&_FOREACH_DIV_SCALAR_LIST__INFO, &[&self_, &scalars]).map(drop)
+    calls::adapt_ts_ns(&_FOREACH_DIV_SCALAR_LIST__INFO, ops::_foreach_div_scalar_list_, self_, scalars)
 }
 
 fn _foreach_div_tensor_each(self_: &[Tensor], other: &Tensor) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
     f::one_number(other)?;
-    f::together(self_, || (0..self_.len()).map(|i| ops::div(&self_[i], other)).collect())
+    f::each(self_, &mut |i: usize| -> Result<Tensor> { ops::div(&self_[i], other) })
 }
 /// Type of [`_FOREACH_DIV_TENSOR`].
 pub type ForeachDivTensorFn = fn(&[Tensor], &Tensor) -> Result<Vec<Tensor>>;
@@ -1121,24 +995,16 @@ pub(super) static _FOREACH_DIV_TENSOR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_div_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_div_tensor(&arg::<Vec<Tensor>>(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_ts_t_to_ts(ops::_foreach_div_tensor, a)
 }
 fn _foreach_div_tensor_adaptor(self_: &[Tensor], other: &Tensor) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&_FOREACH_DIV_TENSOR_INFO, &[&self_, &other]) {
-        return ops::_foreach_div_tensor(self_, other);
-    }
-    fallback(&_FOREACH_DIV_TENSOR_INFO, &[&self_, &other])
+    calls::adapt_ts_t_to_ts(&_FOREACH_DIV_TENSOR_INFO, ops::_foreach_div_tensor, self_, other)
 }
 
 fn _foreach_div_tensor_inplace_each(self_: &[Tensor], other: &Tensor) -> Result<()> {
     f::some(self_, None)?;
     f::one_number(other)?;
-    f::together(self_, || {
-        for i in 0..self_.len() {
-            ops::div_(&self_[i], other)?;
-        }
-        Ok(())
-    })
+    f::each_(self_, &mut |i: usize| -> Result<()> { ops::div_(&self_[i], other) })
 }
 /// Type of [`_FOREACH_DIV_TENSOR_`].
 pub type ForeachDivTensorInplaceFn = fn(&[Tensor], &Tensor) -> Result<()>;
@@ -1168,20 +1034,16 @@ pub(super) static _FOREACH_DIV_TENSOR__INFO: OpInfo = OpInfo {
     functional: Some(&super::foreach::_FOREACH_DIV_TENSOR_INFO),
 };
 fn _foreach_div_tensor_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_div_tensor_(&arg::<Vec<Tensor>>(a, 0)?, tensor_arg(a, 1)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_ts_t(ops::_foreach_div_tensor_, a, &[0])
 }
 fn _foreach_div_tensor_inplace_adaptor(self_: &[Tensor], other: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&_FOREACH_DIV_TENSOR__INFO, &[&self_, &other]) {
-        return ops::_foreach_div_tensor_(self_, other);
-    }
-    call_fallback(&_FOREACH_DIV_TENSOR__INFO, &[&self_, &other]).map(drop)
+    calls::adapt_ts_t(&_FOREACH_DIV_TENSOR__INFO, ops::_foreach_div_tensor_, self_, other)
 }
 
 fn _foreach_div_list_each(self_: &[Tensor], other: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
     f::same_lengths(self_, other, None)?;
-    f::together(self_, || (0..self_.len()).map(|i| ops::div(&self_[i], &other[i])).collect())
+    f::each(self_, &mut |i: usize| -> Result<Tensor> { ops::div(&self_[i], &other[i]) })
 }
 /// Type of [`_FOREACH_DIV_LIST`].
 pub type ForeachDivListFn = fn(&[Tensor], &[Tensor]) -> Result<Vec<Tensor>>;
@@ -1208,24 +1070,16 @@ pub(super) static _FOREACH_DIV_LIST_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_div_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_div_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?)?.into_values()
+    calls::boxed_ts_ts_to_ts(ops::_foreach_div_list, a)
 }
 fn _foreach_div_list_adaptor(self_: &[Tensor], other: &[Tensor]) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&_FOREACH_DIV_LIST_INFO, &[&self_, &other]) {
-        return ops::_foreach_div_list(self_, other);
-    }
-    fallback(&_FOREACH_DIV_LIST_INFO, &[&self_, &other])
+    calls::adapt_ts_ts_to_ts(&_FOREACH_DIV_LIST_INFO, ops::_foreach_div_list, self_, other)
 }
 
 fn _foreach_div_list_inplace_each(self_: &[Tensor], other: &[Tensor]) -> Result<()> {
     f::some(self_, None)?;
     f::same_lengths(self_, other, None)?;
-    f::together(self_, || {
-        for i in 0..self_.len() {
-            ops::div_(&self_[i], &other[i])?;
-        }
-        Ok(())
-    })
+    f::each_(self_, &mut |i: usize| -> Result<()> { ops::div_(&self_[i], &other[i]) })
 }
 /// Type of [`_FOREACH_DIV_LIST_`].
 pub type ForeachDivListInplaceFn = fn(&[Tensor], &[Tensor]) -> Result<()>;
@@ -1255,20 +1109,16 @@ pub(super) static _FOREACH_DIV_LIST__INFO: OpInfo = OpInfo {
     functional: Some(&super::foreach::_FOREACH_DIV_LIST_INFO),
 };
 fn _foreach_div_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_div_list_(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_ts_ts(ops::_foreach_div_list_, a, &[0])
 }
 fn _foreach_div_list_inplace_adaptor(self_: &[Tensor], other: &[Tensor]) -> Result<()> {
-    if let Some(_seen) = watched(&_FOREACH_DIV_LIST__INFO, &[&self_, &other]) {
-        return ops::_foreach_div_list_(self_, other);
-    }
-    call_fallback(&_FOREACH_DIV_LIST__INFO, &[&self_, &other]).map(drop)
+    calls::adapt_ts_ts(&_FOREACH_DIV_LIST__INFO, ops::_foreach_div_list_, self_, other)
 }
 
 fn _foreach_div_scalar_each(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
     let scalar = f::number(scalar)?;
-    f::together(self_, || (0..self_.len()).map(|i| ops::div(&self_[i], &scalar)).collect())
+    f::each(self_, &mut |i: usize| -> Result<Tensor> { ops::div(&self_[i], &scalar) })
 }
 /// Type of [`_FOREACH_DIV_SCALAR`].
 pub type ForeachDivScalarFn = fn(&[Tensor], Scalar) -> Result<Vec<Tensor>>;
@@ -1295,24 +1145,16 @@ pub(super) static _FOREACH_DIV_SCALAR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_div_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_div_scalar(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?.into_values()
+    calls::boxed_ts_n_to_ts(ops::_foreach_div_scalar, a)
 }
 fn _foreach_div_scalar_adaptor(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&_FOREACH_DIV_SCALAR_INFO, &[&self_, &scalar]) {
-        return ops::_foreach_div_scalar(self_, scalar);
-    }
-    fallback(&_FOREACH_DIV_SCALAR_INFO, &[&self_, &scalar])
+    calls::adapt_ts_n_to_ts(&_FOREACH_DIV_SCALAR_INFO, ops::_foreach_div_scalar, self_, scalar)
 }
 
 fn _foreach_div_scalar_inplace_each(self_: &[Tensor], scalar: Scalar) -> Result<()> {
     f::some(self_, None)?;
     let scalar = f::number(scalar)?;
-    f::together(self_, || {
-        for i in 0..self_.len() {
-            ops::div_(&self_[i], &scalar)?;
-        }
-        Ok(())
-    })
+    f::each_(self_, &mut |i: usize| -> Result<()> { ops::div_(&self_[i], &scalar) })
 }
 /// Type of [`_FOREACH_DIV_SCALAR_`].
 pub type ForeachDivScalarInplaceFn = fn(&[Tensor], Scalar) -> Result<()>;
@@ -1342,20 +1184,16 @@ pub(super) static _FOREACH_DIV_SCALAR__INFO: OpInfo = OpInfo {
     functional: Some(&super::foreach::_FOREACH_DIV_SCALAR_INFO),
 };
 fn _foreach_div_scalar_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_div_scalar_(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_ts_n(ops::_foreach_div_scalar_, a, &[0])
 }
 fn _foreach_div_scalar_inplace_adaptor(self_: &[Tensor], scalar: Scalar) -> Result<()> {
-    if let Some(_seen) = watched(&_FOREACH_DIV_SCALAR__INFO, &[&self_, &scalar]) {
-        return ops::_foreach_div_scalar_(self_, scalar);
-    }
-    call_fallback(&_FOREACH_DIV_SCALAR__INFO, &[&self_, &scalar]).map(drop)
+    calls::adapt_ts_n(&_FOREACH_DIV_SCALAR__INFO, ops::_foreach_div_scalar_, self_, scalar)
 }
 
 fn _foreach_pow_scalar_and_tensor_each(self_: Scalar, exponent: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(exponent, None)?;
     let self_ = f::number(self_)?;
-    f::together(exponent, || (0..exponent.len()).map(|i| ops::pow(&self_, &exponent[i])).collect())
+    f::each(exponent, &mut |i: usize| -> Result<Tensor> { ops::pow(&self_, &exponent[i]) })
 }
 /// Type of [`_FOREACH_POW_SCALAR_AND_TENSOR`].
 pub type ForeachPowScalarAndTensorFn = fn(Scalar, &[Tensor]) -> Result<Vec<Tensor>>;
@@ -1392,19 +1230,22 @@ pub(super) static _FOREACH_POW_SCALAR_AND_TENSOR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_pow_scalar_and_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_pow_scalar_and_tensor(arg(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?)?.into_values()
+    or_return!(ops::_foreach_pow_scalar_and_tensor(
+        or_return!(arg(a, 0)),
+        &or_return!(arg::<Vec<Tensor>>(a, 1))
+    ))
+    .into_values()
 }
 fn _foreach_pow_scalar_and_tensor_adaptor(self_: Scalar, exponent: &[Tensor]) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&_FOREACH_POW_SCALAR_AND_TENSOR_INFO, &[&self_, &exponent]) {
-        return ops::_foreach_pow_scalar_and_tensor(self_, exponent);
-    }
-    fallback(&_FOREACH_POW_SCALAR_AND_TENSOR_INFO, &[&self_, &exponent])
+    adapted(&_FOREACH_POW_SCALAR_AND_TENSOR_INFO, &[&self_, &exponent], &mut |()| {
+        ops::_foreach_pow_scalar_and_tensor(self_, exponent)
+    })
 }
 
 fn _foreach_pow_scalar_each(self_: &[Tensor], exponent: Scalar) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
     let exponent = f::number(exponent)?;
-    f::together(self_, || (0..self_.len()).map(|i| ops::pow(&self_[i], &exponent)).collect())
+    f::each(self_, &mut |i: usize| -> Result<Tensor> { ops::pow(&self_[i], &exponent) })
 }
 /// Type of [`_FOREACH_POW_SCALAR`].
 pub type ForeachPowScalarFn = fn(&[Tensor], Scalar) -> Result<Vec<Tensor>>;
@@ -1438,24 +1279,16 @@ pub(super) static _FOREACH_POW_SCALAR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_pow_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_pow_scalar(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?.into_values()
+    calls::boxed_ts_n_to_ts(ops::_foreach_pow_scalar, a)
 }
 fn _foreach_pow_scalar_adaptor(self_: &[Tensor], exponent: Scalar) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&_FOREACH_POW_SCALAR_INFO, &[&self_, &exponent]) {
-        return ops::_foreach_pow_scalar(self_, exponent);
-    }
-    fallback(&_FOREACH_POW_SCALAR_INFO, &[&self_, &exponent])
+    calls::adapt_ts_n_to_ts(&_FOREACH_POW_SCALAR_INFO, ops::_foreach_pow_scalar, self_, exponent)
 }
 
 fn _foreach_pow_scalar_inplace_each(self_: &[Tensor], exponent: Scalar) -> Result<()> {
     f::some(self_, None)?;
     let exponent = f::number(exponent)?;
-    f::together(self_, || {
-        for i in 0..self_.len() {
-            ops::pow_(&self_[i], &exponent)?;
-        }
-        Ok(())
-    })
+    f::each_(self_, &mut |i: usize| -> Result<()> { ops::pow_(&self_[i], &exponent) })
 }
 /// Type of [`_FOREACH_POW_SCALAR_`].
 pub type ForeachPowScalarInplaceFn = fn(&[Tensor], Scalar) -> Result<()>;
@@ -1492,20 +1325,16 @@ pub(super) static _FOREACH_POW_SCALAR__INFO: OpInfo = OpInfo {
     functional: Some(&super::foreach::_FOREACH_POW_SCALAR_INFO),
 };
 fn _foreach_pow_scalar_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_pow_scalar_(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_ts_n(ops::_foreach_pow_scalar_, a, &[0])
 }
 fn _foreach_pow_scalar_inplace_adaptor(self_: &[Tensor], exponent: Scalar) -> Result<()> {
-    if let Some(_seen) = watched(&_FOREACH_POW_SCALAR__INFO, &[&self_, &exponent]) {
-        return ops::_foreach_pow_scalar_(self_, exponent);
-    }
-    call_fallback(&_FOREACH_POW_SCALAR__INFO, &[&self_, &exponent]).map(drop)
+    calls::adapt_ts_n(&_FOREACH_POW_SCALAR__INFO, ops::_foreach_pow_scalar_, self_, exponent)
 }
 
 fn _foreach_pow_scalar_list_each(self_: &[Tensor], exponent: &[Scalar]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
     f::as_many_numbers(self_, exponent.len())?;
-    f::together(self_, || (0..self_.len()).map(|i| ops::pow(&self_[i], &f::number(exponent[i])?)).collect())
+    f::each(self_, &mut |i: usize| -> Result<Tensor> { ops::pow(&self_[i], &f::number(exponent[i])?) })
 }
 /// Type of [`_FOREACH_POW_SCALAR_LIST`].
 pub type ForeachPowScalarListFn = fn(&[Tensor], &[Scalar]) -> Result<Vec<Tensor>>;
@@ -1542,24 +1371,16 @@ pub(super) static _FOREACH_POW_SCALAR_LIST_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_pow_scalar_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_pow_scalar_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Scalar>>(a, 1)?)?.into_values()
+    calls::boxed_ts_ns_to_ts(ops::_foreach_pow_scalar_list, a)
 }
 fn _foreach_pow_scalar_list_adaptor(self_: &[Tensor], exponent: &[Scalar]) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&_FOREACH_POW_SCALAR_LIST_INFO, &[&self_, &exponent]) {
-        return ops::_foreach_pow_scalar_list(self_, exponent);
-    }
-    fallback(&_FOREACH_POW_SCALAR_LIST_INFO, &[&self_, &exponent])
+    calls::adapt_ts_ns_to_ts(&_FOREACH_POW_SCALAR_LIST_INFO, ops::_foreach_pow_scalar_list, self_, exponent)
 }
 
 fn _foreach_pow_scalar_list_inplace_each(self_: &[Tensor], exponent: &[Scalar]) -> Result<()> {
     f::some(self_, None)?;
     f::as_many_numbers(self_, exponent.len())?;
-    f::together(self_, || {
-        for i in 0..self_.len() {
-            ops::pow_(&self_[i], &f::number(exponent[i])?)?;
-        }
-        Ok(())
-    })
+    f::each_(self_, &mut |i: usize| -> Result<()> { ops::pow_(&self_[i], &f::number(exponent[i])?) })
 }
 /// Type of [`_FOREACH_POW_SCALAR_LIST_`].
 pub type ForeachPowScalarListInplaceFn = fn(&[Tensor], &[Scalar]) -> Result<()>;
@@ -1596,20 +1417,16 @@ pub(super) static _FOREACH_POW_SCALAR_LIST__INFO: OpInfo = OpInfo {
     functional: Some(&super::foreach::_FOREACH_POW_SCALAR_LIST_INFO),
 };
 fn _foreach_pow_scalar_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_pow_scalar_list_(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Scalar>>(a, 1)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_ts_ns(ops::_foreach_pow_scalar_list_, a, &[0])
 }
 fn _foreach_pow_scalar_list_inplace_adaptor(self_: &[Tensor], exponent: &[Scalar]) -> Result<()> {
-    if let Some(_seen) = watched(&_FOREACH_POW_SCALAR_LIST__INFO, &[&self_, &exponent]) {
-        return ops::_foreach_pow_scalar_list_(self_, exponent);
-    }
-    call_fallback(&_FOREACH_POW_SCALAR_LIST__INFO, &[&self_, &exponent]).map(drop)
+    calls::adapt_ts_ns(&_FOREACH_POW_SCALAR_LIST__INFO, ops::_foreach_pow_scalar_list_, self_, exponent)
 }
 
 fn _foreach_pow_list_each(self_: &[Tensor], exponent: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
     f::same_lengths(self_, exponent, None)?;
-    f::together(self_, || (0..self_.len()).map(|i| ops::pow(&self_[i], &exponent[i])).collect())
+    f::each(self_, &mut |i: usize| -> Result<Tensor> { ops::pow(&self_[i], &exponent[i]) })
 }
 /// Type of [`_FOREACH_POW_LIST`].
 pub type ForeachPowListFn = fn(&[Tensor], &[Tensor]) -> Result<Vec<Tensor>>;
@@ -1643,24 +1460,16 @@ pub(super) static _FOREACH_POW_LIST_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_pow_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_pow_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?)?.into_values()
+    calls::boxed_ts_ts_to_ts(ops::_foreach_pow_list, a)
 }
 fn _foreach_pow_list_adaptor(self_: &[Tensor], exponent: &[Tensor]) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&_FOREACH_POW_LIST_INFO, &[&self_, &exponent]) {
-        return ops::_foreach_pow_list(self_, exponent);
-    }
-    fallback(&_FOREACH_POW_LIST_INFO, &[&self_, &exponent])
+    calls::adapt_ts_ts_to_ts(&_FOREACH_POW_LIST_INFO, ops::_foreach_pow_list, self_, exponent)
 }
 
 fn _foreach_pow_list_inplace_each(self_: &[Tensor], exponent: &[Tensor]) -> Result<()> {
     f::some(self_, None)?;
     f::same_lengths(self_, exponent, None)?;
-    f::together(self_, || {
-        for i in 0..self_.len() {
-            ops::pow_(&self_[i], &exponent[i])?;
-        }
-        Ok(())
-    })
+    f::each_(self_, &mut |i: usize| -> Result<()> { ops::pow_(&self_[i], &exponent[i]) })
 }
 /// Type of [`_FOREACH_POW_LIST_`].
 pub type ForeachPowListInplaceFn = fn(&[Tensor], &[Tensor]) -> Result<()>;
@@ -1697,19 +1506,15 @@ pub(super) static _FOREACH_POW_LIST__INFO: OpInfo = OpInfo {
     functional: Some(&super::foreach::_FOREACH_POW_LIST_INFO),
 };
 fn _foreach_pow_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_pow_list_(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_ts_ts(ops::_foreach_pow_list_, a, &[0])
 }
 fn _foreach_pow_list_inplace_adaptor(self_: &[Tensor], exponent: &[Tensor]) -> Result<()> {
-    if let Some(_seen) = watched(&_FOREACH_POW_LIST__INFO, &[&self_, &exponent]) {
-        return ops::_foreach_pow_list_(self_, exponent);
-    }
-    call_fallback(&_FOREACH_POW_LIST__INFO, &[&self_, &exponent]).map(drop)
+    calls::adapt_ts_ts(&_FOREACH_POW_LIST__INFO, ops::_foreach_pow_list_, self_, exponent)
 }
 
 fn _foreach_clamp_min_scalar_each(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
-    f::together(self_, || (0..self_.len()).map(|i| ops::clamp_min(&self_[i], scalar)).collect())
+    f::each(self_, &mut |i: usize| -> Result<Tensor> { ops::clamp_min(&self_[i], scalar) })
 }
 /// Type of [`_FOREACH_CLAMP_MIN_SCALAR`].
 pub type ForeachClampMinScalarFn = fn(&[Tensor], Scalar) -> Result<Vec<Tensor>>;
@@ -1739,23 +1544,15 @@ pub(super) static _FOREACH_CLAMP_MIN_SCALAR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_clamp_min_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_clamp_min_scalar(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?.into_values()
+    calls::boxed_ts_n_to_ts(ops::_foreach_clamp_min_scalar, a)
 }
 fn _foreach_clamp_min_scalar_adaptor(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&_FOREACH_CLAMP_MIN_SCALAR_INFO, &[&self_, &scalar]) {
-        return ops::_foreach_clamp_min_scalar(self_, scalar);
-    }
-    fallback(&_FOREACH_CLAMP_MIN_SCALAR_INFO, &[&self_, &scalar])
+    calls::adapt_ts_n_to_ts(&_FOREACH_CLAMP_MIN_SCALAR_INFO, ops::_foreach_clamp_min_scalar, self_, scalar)
 }
 
 fn _foreach_clamp_min_scalar_inplace_each(self_: &[Tensor], scalar: Scalar) -> Result<()> {
     f::some(self_, None)?;
-    f::together(self_, || {
-        for i in 0..self_.len() {
-            ops::clamp_min_(&self_[i], scalar)?;
-        }
-        Ok(())
-    })
+    f::each_(self_, &mut |i: usize| -> Result<()> { ops::clamp_min_(&self_[i], scalar) })
 }
 /// Type of [`_FOREACH_CLAMP_MIN_SCALAR_`].
 pub type ForeachClampMinScalarInplaceFn = fn(&[Tensor], Scalar) -> Result<()>;
@@ -1785,20 +1582,16 @@ pub(super) static _FOREACH_CLAMP_MIN_SCALAR__INFO: OpInfo = OpInfo {
     functional: Some(&super::foreach::_FOREACH_CLAMP_MIN_SCALAR_INFO),
 };
 fn _foreach_clamp_min_scalar_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_clamp_min_scalar_(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_ts_n(ops::_foreach_clamp_min_scalar_, a, &[0])
 }
 fn _foreach_clamp_min_scalar_inplace_adaptor(self_: &[Tensor], scalar: Scalar) -> Result<()> {
-    if let Some(_seen) = watched(&_FOREACH_CLAMP_MIN_SCALAR__INFO, &[&self_, &scalar]) {
-        return ops::_foreach_clamp_min_scalar_(self_, scalar);
-    }
-    call_fallback(&_FOREACH_CLAMP_MIN_SCALAR__INFO, &[&self_, &scalar]).map(drop)
+    calls::adapt_ts_n(&_FOREACH_CLAMP_MIN_SCALAR__INFO, ops::_foreach_clamp_min_scalar_, self_, scalar)
 }
 
 fn _foreach_clamp_min_scalar_list_each(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
     f::as_many_numbers(self_, scalars.len())?;
-    f::together(self_, || (0..self_.len()).map(|i| ops::clamp_min(&self_[i], scalars[i])).collect())
+    f::each(self_, &mut |i: usize| -> Result<Tensor> { ops::clamp_min(&self_[i], scalars[i]) })
 }
 /// Type of [`_FOREACH_CLAMP_MIN_SCALAR_LIST`].
 pub type ForeachClampMinScalarListFn = fn(&[Tensor], &[Scalar]) -> Result<Vec<Tensor>>;
@@ -1828,24 +1621,21 @@ pub(super) static _FOREACH_CLAMP_MIN_SCALAR_LIST_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_clamp_min_scalar_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_clamp_min_scalar_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Scalar>>(a, 1)?)?.into_values()
+    calls::boxed_ts_ns_to_ts(ops::_foreach_clamp_min_scalar_list, a)
 }
 fn _foreach_clamp_min_scalar_list_adaptor(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&_FOREACH_CLAMP_MIN_SCALAR_LIST_INFO, &[&self_, &scalars]) {
-        return ops::_foreach_clamp_min_scalar_list(self_, scalars);
-    }
-    fallback(&_FOREACH_CLAMP_MIN_SCALAR_LIST_INFO, &[&self_, &scalars])
+    calls::adapt_ts_ns_to_ts(
+        &_FOREACH_CLAMP_MIN_SCALAR_LIST_INFO,
+        ops::_foreach_clamp_min_scalar_list,
+        self_,
+        scalars,
+    )
 }
 
 fn _foreach_clamp_min_scalar_list_inplace_each(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
     f::some(self_, None)?;
     f::as_many_numbers(self_, scalars.len())?;
-    f::together(self_, || {
-        for i in 0..self_.len() {
-            ops::clamp_min_(&self_[i], scalars[i])?;
-        }
-        Ok(())
-    })
+    f::each_(self_, &mut |i: usize| -> Result<()> { ops::clamp_min_(&self_[i], scalars[i]) })
 }
 /// Type of [`_FOREACH_CLAMP_MIN_SCALAR_LIST_`].
 pub type ForeachClampMinScalarListInplaceFn = fn(&[Tensor], &[Scalar]) -> Result<()>;
@@ -1875,20 +1665,21 @@ pub(super) static _FOREACH_CLAMP_MIN_SCALAR_LIST__INFO: OpInfo = OpInfo {
     functional: Some(&super::foreach::_FOREACH_CLAMP_MIN_SCALAR_LIST_INFO),
 };
 fn _foreach_clamp_min_scalar_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_clamp_min_scalar_list_(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Scalar>>(a, 1)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_ts_ns(ops::_foreach_clamp_min_scalar_list_, a, &[0])
 }
 fn _foreach_clamp_min_scalar_list_inplace_adaptor(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
-    if let Some(_seen) = watched(&_FOREACH_CLAMP_MIN_SCALAR_LIST__INFO, &[&self_, &scalars]) {
-        return ops::_foreach_clamp_min_scalar_list_(self_, scalars);
-    }
-    call_fallback(&_FOREACH_CLAMP_MIN_SCALAR_LIST__INFO, &[&self_, &scalars]).map(drop)
+    calls::adapt_ts_ns(
+        &_FOREACH_CLAMP_MIN_SCALAR_LIST__INFO,
+        ops::_foreach_clamp_min_scalar_list_,
+        self_,
+        scalars,
+    )
 }
 
 fn _foreach_clamp_min_list_each(self_: &[Tensor], other: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
     f::same_lengths(self_, other, None)?;
-    f::together(self_, || (0..self_.len()).map(|i| ops::clamp_min_tensor(&self_[i], &other[i])).collect())
+    f::each(self_, &mut |i: usize| -> Result<Tensor> { ops::clamp_min_tensor(&self_[i], &other[i]) })
 }
 /// Type of [`_FOREACH_CLAMP_MIN_LIST`].
 pub type ForeachClampMinListFn = fn(&[Tensor], &[Tensor]) -> Result<Vec<Tensor>>;
@@ -1918,24 +1709,16 @@ pub(super) static _FOREACH_CLAMP_MIN_LIST_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_clamp_min_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_clamp_min_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?)?.into_values()
+    calls::boxed_ts_ts_to_ts(ops::_foreach_clamp_min_list, a)
 }
 fn _foreach_clamp_min_list_adaptor(self_: &[Tensor], other: &[Tensor]) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&_FOREACH_CLAMP_MIN_LIST_INFO, &[&self_, &other]) {
-        return ops::_foreach_clamp_min_list(self_, other);
-    }
-    fallback(&_FOREACH_CLAMP_MIN_LIST_INFO, &[&self_, &other])
+    calls::adapt_ts_ts_to_ts(&_FOREACH_CLAMP_MIN_LIST_INFO, ops::_foreach_clamp_min_list, self_, other)
 }
 
 fn _foreach_clamp_min_list_inplace_each(self_: &[Tensor], other: &[Tensor]) -> Result<()> {
     f::some(self_, None)?;
     f::same_lengths(self_, other, None)?;
-    f::together(self_, || {
-        for i in 0..self_.len() {
-            ops::clamp_min_tensor_(&self_[i], &other[i])?;
-        }
-        Ok(())
-    })
+    f::each_(self_, &mut |i: usize| -> Result<()> { ops::clamp_min_tensor_(&self_[i], &other[i]) })
 }
 /// Type of [`_FOREACH_CLAMP_MIN_LIST_`].
 pub type ForeachClampMinListInplaceFn = fn(&[Tensor], &[Tensor]) -> Result<()>;
@@ -1965,19 +1748,15 @@ pub(super) static _FOREACH_CLAMP_MIN_LIST__INFO: OpInfo = OpInfo {
     functional: Some(&super::foreach::_FOREACH_CLAMP_MIN_LIST_INFO),
 };
 fn _foreach_clamp_min_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_clamp_min_list_(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_ts_ts(ops::_foreach_clamp_min_list_, a, &[0])
 }
 fn _foreach_clamp_min_list_inplace_adaptor(self_: &[Tensor], other: &[Tensor]) -> Result<()> {
-    if let Some(_seen) = watched(&_FOREACH_CLAMP_MIN_LIST__INFO, &[&self_, &other]) {
-        return ops::_foreach_clamp_min_list_(self_, other);
-    }
-    call_fallback(&_FOREACH_CLAMP_MIN_LIST__INFO, &[&self_, &other]).map(drop)
+    calls::adapt_ts_ts(&_FOREACH_CLAMP_MIN_LIST__INFO, ops::_foreach_clamp_min_list_, self_, other)
 }
 
 fn _foreach_maximum_scalar_each(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
-    f::together(self_, || (0..self_.len()).map(|i| ops::clamp_min(&self_[i], scalar)).collect())
+    f::each(self_, &mut |i: usize| -> Result<Tensor> { ops::clamp_min(&self_[i], scalar) })
 }
 /// Type of [`_FOREACH_MAXIMUM_SCALAR`].
 pub type ForeachMaximumScalarFn = fn(&[Tensor], Scalar) -> Result<Vec<Tensor>>;
@@ -2007,23 +1786,15 @@ pub(super) static _FOREACH_MAXIMUM_SCALAR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_maximum_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_maximum_scalar(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?.into_values()
+    calls::boxed_ts_n_to_ts(ops::_foreach_maximum_scalar, a)
 }
 fn _foreach_maximum_scalar_adaptor(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&_FOREACH_MAXIMUM_SCALAR_INFO, &[&self_, &scalar]) {
-        return ops::_foreach_maximum_scalar(self_, scalar);
-    }
-    fallback(&_FOREACH_MAXIMUM_SCALAR_INFO, &[&self_, &scalar])
+    calls::adapt_ts_n_to_ts(&_FOREACH_MAXIMUM_SCALAR_INFO, ops::_foreach_maximum_scalar, self_, scalar)
 }
 
 fn _foreach_maximum_scalar_inplace_each(self_: &[Tensor], scalar: Scalar) -> Result<()> {
     f::some(self_, None)?;
-    f::together(self_, || {
-        for i in 0..self_.len() {
-            ops::clamp_min_(&self_[i], scalar)?;
-        }
-        Ok(())
-    })
+    f::each_(self_, &mut |i: usize| -> Result<()> { ops::clamp_min_(&self_[i], scalar) })
 }
 /// Type of [`_FOREACH_MAXIMUM_SCALAR_`].
 pub type ForeachMaximumScalarInplaceFn = fn(&[Tensor], Scalar) -> Result<()>;
@@ -2053,20 +1824,16 @@ pub(super) static _FOREACH_MAXIMUM_SCALAR__INFO: OpInfo = OpInfo {
     functional: Some(&super::foreach::_FOREACH_MAXIMUM_SCALAR_INFO),
 };
 fn _foreach_maximum_scalar_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_maximum_scalar_(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_ts_n(ops::_foreach_maximum_scalar_, a, &[0])
 }
 fn _foreach_maximum_scalar_inplace_adaptor(self_: &[Tensor], scalar: Scalar) -> Result<()> {
-    if let Some(_seen) = watched(&_FOREACH_MAXIMUM_SCALAR__INFO, &[&self_, &scalar]) {
-        return ops::_foreach_maximum_scalar_(self_, scalar);
-    }
-    call_fallback(&_FOREACH_MAXIMUM_SCALAR__INFO, &[&self_, &scalar]).map(drop)
+    calls::adapt_ts_n(&_FOREACH_MAXIMUM_SCALAR__INFO, ops::_foreach_maximum_scalar_, self_, scalar)
 }
 
 fn _foreach_maximum_scalar_list_each(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
     f::as_many_numbers(self_, scalars.len())?;
-    f::together(self_, || (0..self_.len()).map(|i| ops::clamp_min(&self_[i], scalars[i])).collect())
+    f::each(self_, &mut |i: usize| -> Result<Tensor> { ops::clamp_min(&self_[i], scalars[i]) })
 }
 /// Type of [`_FOREACH_MAXIMUM_SCALAR_LIST`].
 pub type ForeachMaximumScalarListFn = fn(&[Tensor], &[Scalar]) -> Result<Vec<Tensor>>;
@@ -2096,24 +1863,21 @@ pub(super) static _FOREACH_MAXIMUM_SCALAR_LIST_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_maximum_scalar_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_maximum_scalar_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Scalar>>(a, 1)?)?.into_values()
+    calls::boxed_ts_ns_to_ts(ops::_foreach_maximum_scalar_list, a)
 }
 fn _foreach_maximum_scalar_list_adaptor(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&_FOREACH_MAXIMUM_SCALAR_LIST_INFO, &[&self_, &scalars]) {
-        return ops::_foreach_maximum_scalar_list(self_, scalars);
-    }
-    fallback(&_FOREACH_MAXIMUM_SCALAR_LIST_INFO, &[&self_, &scalars])
+    calls::adapt_ts_ns_to_ts(
+        &_FOREACH_MAXIMUM_SCALAR_LIST_INFO,
+        ops::_foreach_maximum_scalar_list,
+        self_,
+        scalars,
+    )
 }
 
 fn _foreach_maximum_scalar_list_inplace_each(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
     f::some(self_, None)?;
     f::as_many_numbers(self_, scalars.len())?;
-    f::together(self_, || {
-        for i in 0..self_.len() {
-            ops::clamp_min_(&self_[i], scalars[i])?;
-        }
-        Ok(())
-    })
+    f::each_(self_, &mut |i: usize| -> Result<()> { ops::clamp_min_(&self_[i], scalars[i]) })
 }
 /// Type of [`_FOREACH_MAXIMUM_SCALAR_LIST_`].
 pub type ForeachMaximumScalarListInplaceFn = fn(&[Tensor], &[Scalar]) -> Result<()>;
@@ -2143,20 +1907,21 @@ pub(super) static _FOREACH_MAXIMUM_SCALAR_LIST__INFO: OpInfo = OpInfo {
     functional: Some(&super::foreach::_FOREACH_MAXIMUM_SCALAR_LIST_INFO),
 };
 fn _foreach_maximum_scalar_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_maximum_scalar_list_(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Scalar>>(a, 1)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_ts_ns(ops::_foreach_maximum_scalar_list_, a, &[0])
 }
 fn _foreach_maximum_scalar_list_inplace_adaptor(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
-    if let Some(_seen) = watched(&_FOREACH_MAXIMUM_SCALAR_LIST__INFO, &[&self_, &scalars]) {
-        return ops::_foreach_maximum_scalar_list_(self_, scalars);
-    }
-    call_fallback(&_FOREACH_MAXIMUM_SCALAR_LIST__INFO, &[&self_, &scalars]).map(drop)
+    calls::adapt_ts_ns(
+        &_FOREACH_MAXIMUM_SCALAR_LIST__INFO,
+        ops::_foreach_maximum_scalar_list_,
+        self_,
+        scalars,
+    )
 }
 
 fn _foreach_maximum_list_each(self_: &[Tensor], other: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
     f::same_lengths(self_, other, None)?;
-    f::together(self_, || (0..self_.len()).map(|i| ops::clamp_min_tensor(&self_[i], &other[i])).collect())
+    f::each(self_, &mut |i: usize| -> Result<Tensor> { ops::clamp_min_tensor(&self_[i], &other[i]) })
 }
 /// Type of [`_FOREACH_MAXIMUM_LIST`].
 pub type ForeachMaximumListFn = fn(&[Tensor], &[Tensor]) -> Result<Vec<Tensor>>;
@@ -2183,24 +1948,16 @@ pub(super) static _FOREACH_MAXIMUM_LIST_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_maximum_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_maximum_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?)?.into_values()
+    calls::boxed_ts_ts_to_ts(ops::_foreach_maximum_list, a)
 }
 fn _foreach_maximum_list_adaptor(self_: &[Tensor], other: &[Tensor]) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&_FOREACH_MAXIMUM_LIST_INFO, &[&self_, &other]) {
-        return ops::_foreach_maximum_list(self_, other);
-    }
-    fallback(&_FOREACH_MAXIMUM_LIST_INFO, &[&self_, &other])
+    calls::adapt_ts_ts_to_ts(&_FOREACH_MAXIMUM_LIST_INFO, ops::_foreach_maximum_list, self_, other)
 }
 
 fn _foreach_maximum_list_inplace_each(self_: &[Tensor], other: &[Tensor]) -> Result<()> {
     f::some(self_, None)?;
     f::same_lengths(self_, other, None)?;
-    f::together(self_, || {
-        for i in 0..self_.len() {
-            ops::clamp_min_tensor_(&self_[i], &other[i])?;
-        }
-        Ok(())
-    })
+    f::each_(self_, &mut |i: usize| -> Result<()> { ops::clamp_min_tensor_(&self_[i], &other[i]) })
 }
 /// Type of [`_FOREACH_MAXIMUM_LIST_`].
 pub type ForeachMaximumListInplaceFn = fn(&[Tensor], &[Tensor]) -> Result<()>;
@@ -2230,19 +1987,15 @@ pub(super) static _FOREACH_MAXIMUM_LIST__INFO: OpInfo = OpInfo {
     functional: Some(&super::foreach::_FOREACH_MAXIMUM_LIST_INFO),
 };
 fn _foreach_maximum_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_maximum_list_(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_ts_ts(ops::_foreach_maximum_list_, a, &[0])
 }
 fn _foreach_maximum_list_inplace_adaptor(self_: &[Tensor], other: &[Tensor]) -> Result<()> {
-    if let Some(_seen) = watched(&_FOREACH_MAXIMUM_LIST__INFO, &[&self_, &other]) {
-        return ops::_foreach_maximum_list_(self_, other);
-    }
-    call_fallback(&_FOREACH_MAXIMUM_LIST__INFO, &[&self_, &other]).map(drop)
+    calls::adapt_ts_ts(&_FOREACH_MAXIMUM_LIST__INFO, ops::_foreach_maximum_list_, self_, other)
 }
 
 fn _foreach_clamp_max_scalar_each(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
-    f::together(self_, || (0..self_.len()).map(|i| ops::clamp_max(&self_[i], scalar)).collect())
+    f::each(self_, &mut |i: usize| -> Result<Tensor> { ops::clamp_max(&self_[i], scalar) })
 }
 /// Type of [`_FOREACH_CLAMP_MAX_SCALAR`].
 pub type ForeachClampMaxScalarFn = fn(&[Tensor], Scalar) -> Result<Vec<Tensor>>;
@@ -2272,23 +2025,15 @@ pub(super) static _FOREACH_CLAMP_MAX_SCALAR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_clamp_max_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_clamp_max_scalar(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?.into_values()
+    calls::boxed_ts_n_to_ts(ops::_foreach_clamp_max_scalar, a)
 }
 fn _foreach_clamp_max_scalar_adaptor(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&_FOREACH_CLAMP_MAX_SCALAR_INFO, &[&self_, &scalar]) {
-        return ops::_foreach_clamp_max_scalar(self_, scalar);
-    }
-    fallback(&_FOREACH_CLAMP_MAX_SCALAR_INFO, &[&self_, &scalar])
+    calls::adapt_ts_n_to_ts(&_FOREACH_CLAMP_MAX_SCALAR_INFO, ops::_foreach_clamp_max_scalar, self_, scalar)
 }
 
 fn _foreach_clamp_max_scalar_inplace_each(self_: &[Tensor], scalar: Scalar) -> Result<()> {
     f::some(self_, None)?;
-    f::together(self_, || {
-        for i in 0..self_.len() {
-            ops::clamp_max_(&self_[i], scalar)?;
-        }
-        Ok(())
-    })
+    f::each_(self_, &mut |i: usize| -> Result<()> { ops::clamp_max_(&self_[i], scalar) })
 }
 /// Type of [`_FOREACH_CLAMP_MAX_SCALAR_`].
 pub type ForeachClampMaxScalarInplaceFn = fn(&[Tensor], Scalar) -> Result<()>;
@@ -2318,20 +2063,16 @@ pub(super) static _FOREACH_CLAMP_MAX_SCALAR__INFO: OpInfo = OpInfo {
     functional: Some(&super::foreach::_FOREACH_CLAMP_MAX_SCALAR_INFO),
 };
 fn _foreach_clamp_max_scalar_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_clamp_max_scalar_(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_ts_n(ops::_foreach_clamp_max_scalar_, a, &[0])
 }
 fn _foreach_clamp_max_scalar_inplace_adaptor(self_: &[Tensor], scalar: Scalar) -> Result<()> {
-    if let Some(_seen) = watched(&_FOREACH_CLAMP_MAX_SCALAR__INFO, &[&self_, &scalar]) {
-        return ops::_foreach_clamp_max_scalar_(self_, scalar);
-    }
-    call_fallback(&_FOREACH_CLAMP_MAX_SCALAR__INFO, &[&self_, &scalar]).map(drop)
+    calls::adapt_ts_n(&_FOREACH_CLAMP_MAX_SCALAR__INFO, ops::_foreach_clamp_max_scalar_, self_, scalar)
 }
 
 fn _foreach_clamp_max_scalar_list_each(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
     f::as_many_numbers(self_, scalars.len())?;
-    f::together(self_, || (0..self_.len()).map(|i| ops::clamp_max(&self_[i], scalars[i])).collect())
+    f::each(self_, &mut |i: usize| -> Result<Tensor> { ops::clamp_max(&self_[i], scalars[i]) })
 }
 /// Type of [`_FOREACH_CLAMP_MAX_SCALAR_LIST`].
 pub type ForeachClampMaxScalarListFn = fn(&[Tensor], &[Scalar]) -> Result<Vec<Tensor>>;
@@ -2361,24 +2102,21 @@ pub(super) static _FOREACH_CLAMP_MAX_SCALAR_LIST_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_clamp_max_scalar_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_clamp_max_scalar_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Scalar>>(a, 1)?)?.into_values()
+    calls::boxed_ts_ns_to_ts(ops::_foreach_clamp_max_scalar_list, a)
 }
 fn _foreach_clamp_max_scalar_list_adaptor(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&_FOREACH_CLAMP_MAX_SCALAR_LIST_INFO, &[&self_, &scalars]) {
-        return ops::_foreach_clamp_max_scalar_list(self_, scalars);
-    }
-    fallback(&_FOREACH_CLAMP_MAX_SCALAR_LIST_INFO, &[&self_, &scalars])
+    calls::adapt_ts_ns_to_ts(
+        &_FOREACH_CLAMP_MAX_SCALAR_LIST_INFO,
+        ops::_foreach_clamp_max_scalar_list,
+        self_,
+        scalars,
+    )
 }
 
 fn _foreach_clamp_max_scalar_list_inplace_each(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
     f::some(self_, None)?;
     f::as_many_numbers(self_, scalars.len())?;
-    f::together(self_, || {
-        for i in 0..self_.len() {
-            ops::clamp_max_(&self_[i], scalars[i])?;
-        }
-        Ok(())
-    })
+    f::each_(self_, &mut |i: usize| -> Result<()> { ops::clamp_max_(&self_[i], scalars[i]) })
 }
 /// Type of [`_FOREACH_CLAMP_MAX_SCALAR_LIST_`].
 pub type ForeachClampMaxScalarListInplaceFn = fn(&[Tensor], &[Scalar]) -> Result<()>;
@@ -2408,20 +2146,21 @@ pub(super) static _FOREACH_CLAMP_MAX_SCALAR_LIST__INFO: OpInfo = OpInfo {
     functional: Some(&super::foreach::_FOREACH_CLAMP_MAX_SCALAR_LIST_INFO),
 };
 fn _foreach_clamp_max_scalar_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_clamp_max_scalar_list_(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Scalar>>(a, 1)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_ts_ns(ops::_foreach_clamp_max_scalar_list_, a, &[0])
 }
 fn _foreach_clamp_max_scalar_list_inplace_adaptor(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
-    if let Some(_seen) = watched(&_FOREACH_CLAMP_MAX_SCALAR_LIST__INFO, &[&self_, &scalars]) {
-        return ops::_foreach_clamp_max_scalar_list_(self_, scalars);
-    }
-    call_fallback(&_FOREACH_CLAMP_MAX_SCALAR_LIST__INFO, &[&self_, &scalars]).map(drop)
+    calls::adapt_ts_ns(
+        &_FOREACH_CLAMP_MAX_SCALAR_LIST__INFO,
+        ops::_foreach_clamp_max_scalar_list_,
+        self_,
+        scalars,
+    )
 }
 
 fn _foreach_clamp_max_list_each(self_: &[Tensor], other: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
     f::same_lengths(self_, other, None)?;
-    f::together(self_, || (0..self_.len()).map(|i| ops::clamp_max_tensor(&self_[i], &other[i])).collect())
+    f::each(self_, &mut |i: usize| -> Result<Tensor> { ops::clamp_max_tensor(&self_[i], &other[i]) })
 }
 /// Type of [`_FOREACH_CLAMP_MAX_LIST`].
 pub type ForeachClampMaxListFn = fn(&[Tensor], &[Tensor]) -> Result<Vec<Tensor>>;
@@ -2451,24 +2190,16 @@ pub(super) static _FOREACH_CLAMP_MAX_LIST_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_clamp_max_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_clamp_max_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?)?.into_values()
+    calls::boxed_ts_ts_to_ts(ops::_foreach_clamp_max_list, a)
 }
 fn _foreach_clamp_max_list_adaptor(self_: &[Tensor], other: &[Tensor]) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&_FOREACH_CLAMP_MAX_LIST_INFO, &[&self_, &other]) {
-        return ops::_foreach_clamp_max_list(self_, other);
-    }
-    fallback(&_FOREACH_CLAMP_MAX_LIST_INFO, &[&self_, &other])
+    calls::adapt_ts_ts_to_ts(&_FOREACH_CLAMP_MAX_LIST_INFO, ops::_foreach_clamp_max_list, self_, other)
 }
 
 fn _foreach_clamp_max_list_inplace_each(self_: &[Tensor], other: &[Tensor]) -> Result<()> {
     f::some(self_, None)?;
     f::same_lengths(self_, other, None)?;
-    f::together(self_, || {
-        for i in 0..self_.len() {
-            ops::clamp_max_tensor_(&self_[i], &other[i])?;
-        }
-        Ok(())
-    })
+    f::each_(self_, &mut |i: usize| -> Result<()> { ops::clamp_max_tensor_(&self_[i], &other[i]) })
 }
 /// Type of [`_FOREACH_CLAMP_MAX_LIST_`].
 pub type ForeachClampMaxListInplaceFn = fn(&[Tensor], &[Tensor]) -> Result<()>;
@@ -2498,19 +2229,15 @@ pub(super) static _FOREACH_CLAMP_MAX_LIST__INFO: OpInfo = OpInfo {
     functional: Some(&super::foreach::_FOREACH_CLAMP_MAX_LIST_INFO),
 };
 fn _foreach_clamp_max_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_clamp_max_list_(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_ts_ts(ops::_foreach_clamp_max_list_, a, &[0])
 }
 fn _foreach_clamp_max_list_inplace_adaptor(self_: &[Tensor], other: &[Tensor]) -> Result<()> {
-    if let Some(_seen) = watched(&_FOREACH_CLAMP_MAX_LIST__INFO, &[&self_, &other]) {
-        return ops::_foreach_clamp_max_list_(self_, other);
-    }
-    call_fallback(&_FOREACH_CLAMP_MAX_LIST__INFO, &[&self_, &other]).map(drop)
+    calls::adapt_ts_ts(&_FOREACH_CLAMP_MAX_LIST__INFO, ops::_foreach_clamp_max_list_, self_, other)
 }
 
 fn _foreach_minimum_scalar_each(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
-    f::together(self_, || (0..self_.len()).map(|i| ops::clamp_max(&self_[i], scalar)).collect())
+    f::each(self_, &mut |i: usize| -> Result<Tensor> { ops::clamp_max(&self_[i], scalar) })
 }
 /// Type of [`_FOREACH_MINIMUM_SCALAR`].
 pub type ForeachMinimumScalarFn = fn(&[Tensor], Scalar) -> Result<Vec<Tensor>>;
@@ -2540,23 +2267,15 @@ pub(super) static _FOREACH_MINIMUM_SCALAR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_minimum_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_minimum_scalar(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?.into_values()
+    calls::boxed_ts_n_to_ts(ops::_foreach_minimum_scalar, a)
 }
 fn _foreach_minimum_scalar_adaptor(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&_FOREACH_MINIMUM_SCALAR_INFO, &[&self_, &scalar]) {
-        return ops::_foreach_minimum_scalar(self_, scalar);
-    }
-    fallback(&_FOREACH_MINIMUM_SCALAR_INFO, &[&self_, &scalar])
+    calls::adapt_ts_n_to_ts(&_FOREACH_MINIMUM_SCALAR_INFO, ops::_foreach_minimum_scalar, self_, scalar)
 }
 
 fn _foreach_minimum_scalar_inplace_each(self_: &[Tensor], scalar: Scalar) -> Result<()> {
     f::some(self_, None)?;
-    f::together(self_, || {
-        for i in 0..self_.len() {
-            ops::clamp_max_(&self_[i], scalar)?;
-        }
-        Ok(())
-    })
+    f::each_(self_, &mut |i: usize| -> Result<()> { ops::clamp_max_(&self_[i], scalar) })
 }
 /// Type of [`_FOREACH_MINIMUM_SCALAR_`].
 pub type ForeachMinimumScalarInplaceFn = fn(&[Tensor], Scalar) -> Result<()>;
@@ -2586,20 +2305,16 @@ pub(super) static _FOREACH_MINIMUM_SCALAR__INFO: OpInfo = OpInfo {
     functional: Some(&super::foreach::_FOREACH_MINIMUM_SCALAR_INFO),
 };
 fn _foreach_minimum_scalar_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_minimum_scalar_(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_ts_n(ops::_foreach_minimum_scalar_, a, &[0])
 }
 fn _foreach_minimum_scalar_inplace_adaptor(self_: &[Tensor], scalar: Scalar) -> Result<()> {
-    if let Some(_seen) = watched(&_FOREACH_MINIMUM_SCALAR__INFO, &[&self_, &scalar]) {
-        return ops::_foreach_minimum_scalar_(self_, scalar);
-    }
-    call_fallback(&_FOREACH_MINIMUM_SCALAR__INFO, &[&self_, &scalar]).map(drop)
+    calls::adapt_ts_n(&_FOREACH_MINIMUM_SCALAR__INFO, ops::_foreach_minimum_scalar_, self_, scalar)
 }
 
 fn _foreach_minimum_scalar_list_each(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
     f::as_many_numbers(self_, scalars.len())?;
-    f::together(self_, || (0..self_.len()).map(|i| ops::clamp_max(&self_[i], scalars[i])).collect())
+    f::each(self_, &mut |i: usize| -> Result<Tensor> { ops::clamp_max(&self_[i], scalars[i]) })
 }
 /// Type of [`_FOREACH_MINIMUM_SCALAR_LIST`].
 pub type ForeachMinimumScalarListFn = fn(&[Tensor], &[Scalar]) -> Result<Vec<Tensor>>;
@@ -2629,24 +2344,21 @@ pub(super) static _FOREACH_MINIMUM_SCALAR_LIST_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_minimum_scalar_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_minimum_scalar_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Scalar>>(a, 1)?)?.into_values()
+    calls::boxed_ts_ns_to_ts(ops::_foreach_minimum_scalar_list, a)
 }
 fn _foreach_minimum_scalar_list_adaptor(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&_FOREACH_MINIMUM_SCALAR_LIST_INFO, &[&self_, &scalars]) {
-        return ops::_foreach_minimum_scalar_list(self_, scalars);
-    }
-    fallback(&_FOREACH_MINIMUM_SCALAR_LIST_INFO, &[&self_, &scalars])
+    calls::adapt_ts_ns_to_ts(
+        &_FOREACH_MINIMUM_SCALAR_LIST_INFO,
+        ops::_foreach_minimum_scalar_list,
+        self_,
+        scalars,
+    )
 }
 
 fn _foreach_minimum_scalar_list_inplace_each(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
     f::some(self_, None)?;
     f::as_many_numbers(self_, scalars.len())?;
-    f::together(self_, || {
-        for i in 0..self_.len() {
-            ops::clamp_max_(&self_[i], scalars[i])?;
-        }
-        Ok(())
-    })
+    f::each_(self_, &mut |i: usize| -> Result<()> { ops::clamp_max_(&self_[i], scalars[i]) })
 }
 /// Type of [`_FOREACH_MINIMUM_SCALAR_LIST_`].
 pub type ForeachMinimumScalarListInplaceFn = fn(&[Tensor], &[Scalar]) -> Result<()>;
@@ -2676,20 +2388,21 @@ pub(super) static _FOREACH_MINIMUM_SCALAR_LIST__INFO: OpInfo = OpInfo {
     functional: Some(&super::foreach::_FOREACH_MINIMUM_SCALAR_LIST_INFO),
 };
 fn _foreach_minimum_scalar_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_minimum_scalar_list_(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Scalar>>(a, 1)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_ts_ns(ops::_foreach_minimum_scalar_list_, a, &[0])
 }
 fn _foreach_minimum_scalar_list_inplace_adaptor(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
-    if let Some(_seen) = watched(&_FOREACH_MINIMUM_SCALAR_LIST__INFO, &[&self_, &scalars]) {
-        return ops::_foreach_minimum_scalar_list_(self_, scalars);
-    }
-    call_fallback(&_FOREACH_MINIMUM_SCALAR_LIST__INFO, &[&self_, &scalars]).map(drop)
+    calls::adapt_ts_ns(
+        &_FOREACH_MINIMUM_SCALAR_LIST__INFO,
+        ops::_foreach_minimum_scalar_list_,
+        self_,
+        scalars,
+    )
 }
 
 fn _foreach_minimum_list_each(self_: &[Tensor], other: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
     f::same_lengths(self_, other, None)?;
-    f::together(self_, || (0..self_.len()).map(|i| ops::clamp_max_tensor(&self_[i], &other[i])).collect())
+    f::each(self_, &mut |i: usize| -> Result<Tensor> { ops::clamp_max_tensor(&self_[i], &other[i]) })
 }
 /// Type of [`_FOREACH_MINIMUM_LIST`].
 pub type ForeachMinimumListFn = fn(&[Tensor], &[Tensor]) -> Result<Vec<Tensor>>;
@@ -2716,24 +2429,16 @@ pub(super) static _FOREACH_MINIMUM_LIST_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_minimum_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_minimum_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?)?.into_values()
+    calls::boxed_ts_ts_to_ts(ops::_foreach_minimum_list, a)
 }
 fn _foreach_minimum_list_adaptor(self_: &[Tensor], other: &[Tensor]) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&_FOREACH_MINIMUM_LIST_INFO, &[&self_, &other]) {
-        return ops::_foreach_minimum_list(self_, other);
-    }
-    fallback(&_FOREACH_MINIMUM_LIST_INFO, &[&self_, &other])
+    calls::adapt_ts_ts_to_ts(&_FOREACH_MINIMUM_LIST_INFO, ops::_foreach_minimum_list, self_, other)
 }
 
 fn _foreach_minimum_list_inplace_each(self_: &[Tensor], other: &[Tensor]) -> Result<()> {
     f::some(self_, None)?;
     f::same_lengths(self_, other, None)?;
-    f::together(self_, || {
-        for i in 0..self_.len() {
-            ops::clamp_max_tensor_(&self_[i], &other[i])?;
-        }
-        Ok(())
-    })
+    f::each_(self_, &mut |i: usize| -> Result<()> { ops::clamp_max_tensor_(&self_[i], &other[i]) })
 }
 /// Type of [`_FOREACH_MINIMUM_LIST_`].
 pub type ForeachMinimumListInplaceFn = fn(&[Tensor], &[Tensor]) -> Result<()>;
@@ -2763,20 +2468,16 @@ pub(super) static _FOREACH_MINIMUM_LIST__INFO: OpInfo = OpInfo {
     functional: Some(&super::foreach::_FOREACH_MINIMUM_LIST_INFO),
 };
 fn _foreach_minimum_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_minimum_list_(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_ts_ts(ops::_foreach_minimum_list_, a, &[0])
 }
 fn _foreach_minimum_list_inplace_adaptor(self_: &[Tensor], other: &[Tensor]) -> Result<()> {
-    if let Some(_seen) = watched(&_FOREACH_MINIMUM_LIST__INFO, &[&self_, &other]) {
-        return ops::_foreach_minimum_list_(self_, other);
-    }
-    call_fallback(&_FOREACH_MINIMUM_LIST__INFO, &[&self_, &other]).map(drop)
+    calls::adapt_ts_ts(&_FOREACH_MINIMUM_LIST__INFO, ops::_foreach_minimum_list_, self_, other)
 }
 
 fn _foreach_lerp_scalar_each(self_: &[Tensor], tensors1: &[Tensor], weight: Scalar) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
     f::same_lengths(self_, tensors1, None)?;
-    f::together(self_, || (0..self_.len()).map(|i| ops::lerp(&self_[i], &tensors1[i], weight)).collect())
+    f::each(self_, &mut |i: usize| -> Result<Tensor> { ops::lerp(&self_[i], &tensors1[i], weight) })
 }
 /// Type of [`_FOREACH_LERP_SCALAR`].
 pub type ForeachLerpScalarFn = fn(&[Tensor], &[Tensor], Scalar) -> Result<Vec<Tensor>>;
@@ -2807,29 +2508,20 @@ pub(super) static _FOREACH_LERP_SCALAR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_lerp_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_lerp_scalar(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?, arg(a, 2)?)?
-        .into_values()
+    calls::boxed_ts_ts_n_to_ts(ops::_foreach_lerp_scalar, a)
 }
 fn _foreach_lerp_scalar_adaptor(
     self_: &[Tensor],
     tensors1: &[Tensor],
     weight: Scalar,
 ) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&_FOREACH_LERP_SCALAR_INFO, &[&self_, &tensors1, &weight]) {
-        return ops::_foreach_lerp_scalar(self_, tensors1, weight);
-    }
-    fallback(&_FOREACH_LERP_SCALAR_INFO, &[&self_, &tensors1, &weight])
+    calls::adapt_ts_ts_n_to_ts(&_FOREACH_LERP_SCALAR_INFO, ops::_foreach_lerp_scalar, self_, tensors1, weight)
 }
 
 fn _foreach_lerp_scalar_inplace_each(self_: &[Tensor], tensors1: &[Tensor], weight: Scalar) -> Result<()> {
     f::some(self_, None)?;
     f::same_lengths(self_, tensors1, None)?;
-    f::together(self_, || {
-        for i in 0..self_.len() {
-            ops::lerp_(&self_[i], &tensors1[i], weight)?;
-        }
-        Ok(())
-    })
+    f::each_(self_, &mut |i: usize| -> Result<()> { ops::lerp_(&self_[i], &tensors1[i], weight) })
 }
 /// Type of [`_FOREACH_LERP_SCALAR_`].
 pub type ForeachLerpScalarInplaceFn = fn(&[Tensor], &[Tensor], Scalar) -> Result<()>;
@@ -2863,14 +2555,10 @@ pub(super) static _FOREACH_LERP_SCALAR__INFO: OpInfo = OpInfo {
     functional: Some(&super::foreach::_FOREACH_LERP_SCALAR_INFO),
 };
 fn _foreach_lerp_scalar_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_lerp_scalar_(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?, arg(a, 2)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_ts_ts_n(ops::_foreach_lerp_scalar_, a, &[0])
 }
 fn _foreach_lerp_scalar_inplace_adaptor(self_: &[Tensor], tensors1: &[Tensor], weight: Scalar) -> Result<()> {
-    if let Some(_seen) = watched(&_FOREACH_LERP_SCALAR__INFO, &[&self_, &tensors1, &weight]) {
-        return ops::_foreach_lerp_scalar_(self_, tensors1, weight);
-    }
-    call_fallback(&_FOREACH_LERP_SCALAR__INFO, &[&self_, &tensors1, &weight]).map(drop)
+    calls::adapt_ts_ts_n(&_FOREACH_LERP_SCALAR__INFO, ops::_foreach_lerp_scalar_, self_, tensors1, weight)
 }
 
 fn _foreach_lerp_scalar_list_each(
@@ -2881,7 +2569,7 @@ fn _foreach_lerp_scalar_list_each(
     f::some(self_, None)?;
     f::same_lengths(self_, tensors1, None)?;
     f::as_many_numbers(self_, weight.len())?;
-    f::together(self_, || (0..self_.len()).map(|i| ops::lerp(&self_[i], &tensors1[i], weight[i])).collect())
+    f::each(self_, &mut |i: usize| -> Result<Tensor> { ops::lerp(&self_[i], &tensors1[i], weight[i]) })
 }
 /// Type of [`_FOREACH_LERP_SCALAR_LIST`].
 pub type ForeachLerpScalarListFn = fn(&[Tensor], &[Tensor], &[Scalar]) -> Result<Vec<Tensor>>;
@@ -2915,11 +2603,11 @@ pub(super) static _FOREACH_LERP_SCALAR_LIST_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_lerp_scalar_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_lerp_scalar_list(
-        &arg::<Vec<Tensor>>(a, 0)?,
-        &arg::<Vec<Tensor>>(a, 1)?,
-        &arg::<Vec<Scalar>>(a, 2)?,
-    )?
+    or_return!(ops::_foreach_lerp_scalar_list(
+        &or_return!(arg::<Vec<Tensor>>(a, 0)),
+        &or_return!(arg::<Vec<Tensor>>(a, 1)),
+        &or_return!(arg::<Vec<Scalar>>(a, 2))
+    ))
     .into_values()
 }
 fn _foreach_lerp_scalar_list_adaptor(
@@ -2927,10 +2615,9 @@ fn _foreach_lerp_scalar_list_adaptor(
     tensors1: &[Tensor],
     weight: &[Scalar],
 ) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&_FOREACH_LERP_SCALAR_LIST_INFO, &[&self_, &tensors1, &weight]) {
-        return ops::_foreach_lerp_scalar_list(self_, tensors1, weight);
-    }
-    fallback(&_FOREACH_LERP_SCALAR_LIST_INFO, &[&self_, &tensors1, &weight])
+    adapted(&_FOREACH_LERP_SCALAR_LIST_INFO, &[&self_, &tensors1, &weight], &mut |()| {
+        ops::_foreach_lerp_scalar_list(self_, tensors1, weight)
+    })
 }
 
 fn _foreach_lerp_scalar_list_inplace_each(
@@ -2941,12 +2628,7 @@ fn _foreach_lerp_scalar_list_inplace_each(
     f::some(self_, None)?;
     f::same_lengths(self_, tensors1, None)?;
     f::as_many_numbers(self_, weight.len())?;
-    f::together(self_, || {
-        for i in 0..self_.len() {
-            ops::lerp_(&self_[i], &tensors1[i], weight[i])?;
-        }
-        Ok(())
-    })
+    f::each_(self_, &mut |i: usize| -> Result<()> { ops::lerp_(&self_[i], &tensors1[i], weight[i]) })
 }
 /// Type of [`_FOREACH_LERP_SCALAR_LIST_`].
 pub type ForeachLerpScalarListInplaceFn = fn(&[Tensor], &[Tensor], &[Scalar]) -> Result<()>;
@@ -2980,11 +2662,11 @@ pub(super) static _FOREACH_LERP_SCALAR_LIST__INFO: OpInfo = OpInfo {
     functional: Some(&super::foreach::_FOREACH_LERP_SCALAR_LIST_INFO),
 };
 fn _foreach_lerp_scalar_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_lerp_scalar_list_(
-        &arg::<Vec<Tensor>>(a, 0)?,
-        &arg::<Vec<Tensor>>(a, 1)?,
-        &arg::<Vec<Scalar>>(a, 2)?,
-    )?;
+    or_return!(ops::_foreach_lerp_scalar_list_(
+        &or_return!(arg::<Vec<Tensor>>(a, 0)),
+        &or_return!(arg::<Vec<Tensor>>(a, 1)),
+        &or_return!(arg::<Vec<Scalar>>(a, 2))
+    ));
     Ok(vec![a[0].clone()])
 }
 fn _foreach_lerp_scalar_list_inplace_adaptor(
@@ -2992,18 +2674,17 @@ fn _foreach_lerp_scalar_list_inplace_adaptor(
     tensors1: &[Tensor],
     weight: &[Scalar],
 ) -> Result<()> {
-    if let Some(_seen) = watched(&_FOREACH_LERP_SCALAR_LIST__INFO, &[&self_, &tensors1, &weight]) {
-        return ops::_foreach_lerp_scalar_list_(self_, tensors1, weight);
-    }
-    call_fallback(&_FOREACH_LERP_SCALAR_LIST__INFO, &[&self_, &tensors1, &weight]).map(drop)
+    adapted(&_FOREACH_LERP_SCALAR_LIST__INFO, &[&self_, &tensors1, &weight], &mut |()| {
+        ops::_foreach_lerp_scalar_list_(self_, tensors1, weight)
+    })
 }
 
 fn _foreach_lerp_list_each(self_: &[Tensor], tensors1: &[Tensor], weights: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
     f::same_lengths(self_, tensors1, None)?;
     f::same_lengths(self_, weights, None)?;
-    f::together(self_, || {
-        (0..self_.len()).map(|i| ops::lerp_tensor(&self_[i], &tensors1[i], &weights[i])).collect()
+    f::each(self_, &mut |i: usize| -> Result<Tensor> {
+        ops::lerp_tensor(&self_[i], &tensors1[i], &weights[i])
     })
 }
 /// Type of [`_FOREACH_LERP_LIST`].
@@ -3035,11 +2716,11 @@ pub(super) static _FOREACH_LERP_LIST_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_lerp_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_lerp_list(
-        &arg::<Vec<Tensor>>(a, 0)?,
-        &arg::<Vec<Tensor>>(a, 1)?,
-        &arg::<Vec<Tensor>>(a, 2)?,
-    )?
+    or_return!(ops::_foreach_lerp_list(
+        &or_return!(arg::<Vec<Tensor>>(a, 0)),
+        &or_return!(arg::<Vec<Tensor>>(a, 1)),
+        &or_return!(arg::<Vec<Tensor>>(a, 2))
+    ))
     .into_values()
 }
 fn _foreach_lerp_list_adaptor(
@@ -3047,22 +2728,16 @@ fn _foreach_lerp_list_adaptor(
     tensors1: &[Tensor],
     weights: &[Tensor],
 ) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&_FOREACH_LERP_LIST_INFO, &[&self_, &tensors1, &weights]) {
-        return ops::_foreach_lerp_list(self_, tensors1, weights);
-    }
-    fallback(&_FOREACH_LERP_LIST_INFO, &[&self_, &tensors1, &weights])
+    adapted(&_FOREACH_LERP_LIST_INFO, &[&self_, &tensors1, &weights], &mut |()| {
+        ops::_foreach_lerp_list(self_, tensors1, weights)
+    })
 }
 
 fn _foreach_lerp_list_inplace_each(self_: &[Tensor], tensors1: &[Tensor], weights: &[Tensor]) -> Result<()> {
     f::some(self_, None)?;
     f::same_lengths(self_, tensors1, None)?;
     f::same_lengths(self_, weights, None)?;
-    f::together(self_, || {
-        for i in 0..self_.len() {
-            ops::lerp_tensor_(&self_[i], &tensors1[i], &weights[i])?;
-        }
-        Ok(())
-    })
+    f::each_(self_, &mut |i: usize| -> Result<()> { ops::lerp_tensor_(&self_[i], &tensors1[i], &weights[i]) })
 }
 /// Type of [`_FOREACH_LERP_LIST_`].
 pub type ForeachLerpListInplaceFn = fn(&[Tensor], &[Tensor], &[Tensor]) -> Result<()>;
@@ -3096,11 +2771,11 @@ pub(super) static _FOREACH_LERP_LIST__INFO: OpInfo = OpInfo {
     functional: Some(&super::foreach::_FOREACH_LERP_LIST_INFO),
 };
 fn _foreach_lerp_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_lerp_list_(
-        &arg::<Vec<Tensor>>(a, 0)?,
-        &arg::<Vec<Tensor>>(a, 1)?,
-        &arg::<Vec<Tensor>>(a, 2)?,
-    )?;
+    or_return!(ops::_foreach_lerp_list_(
+        &or_return!(arg::<Vec<Tensor>>(a, 0)),
+        &or_return!(arg::<Vec<Tensor>>(a, 1)),
+        &or_return!(arg::<Vec<Tensor>>(a, 2))
+    ));
     Ok(vec![a[0].clone()])
 }
 fn _foreach_lerp_list_inplace_adaptor(
@@ -3108,10 +2783,9 @@ fn _foreach_lerp_list_inplace_adaptor(
     tensors1: &[Tensor],
     weights: &[Tensor],
 ) -> Result<()> {
-    if let Some(_seen) = watched(&_FOREACH_LERP_LIST__INFO, &[&self_, &tensors1, &weights]) {
-        return ops::_foreach_lerp_list_(self_, tensors1, weights);
-    }
-    call_fallback(&_FOREACH_LERP_LIST__INFO, &[&self_, &tensors1, &weights]).map(drop)
+    adapted(&_FOREACH_LERP_LIST__INFO, &[&self_, &tensors1, &weights], &mut |()| {
+        ops::_foreach_lerp_list_(self_, tensors1, weights)
+    })
 }
 
 fn _foreach_addcmul_scalar_list_each(
@@ -3124,8 +2798,8 @@ fn _foreach_addcmul_scalar_list_each(
     f::same_lengths(self_, tensor1, None)?;
     f::same_lengths(self_, tensor2, None)?;
     f::as_many_numbers(self_, scalars.len())?;
-    f::together(self_, || {
-        (0..self_.len()).map(|i| ops::addcmul(&self_[i], &tensor1[i], &tensor2[i], scalars[i])).collect()
+    f::each(self_, &mut |i: usize| -> Result<Tensor> {
+        ops::addcmul(&self_[i], &tensor1[i], &tensor2[i], scalars[i])
     })
 }
 /// Type of [`_FOREACH_ADDCMUL_SCALAR_LIST`].
@@ -3168,13 +2842,7 @@ pub(super) static _FOREACH_ADDCMUL_SCALAR_LIST_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_addcmul_scalar_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_addcmul_scalar_list(
-        &arg::<Vec<Tensor>>(a, 0)?,
-        &arg::<Vec<Tensor>>(a, 1)?,
-        &arg::<Vec<Tensor>>(a, 2)?,
-        &arg::<Vec<Scalar>>(a, 3)?,
-    )?
-    .into_values()
+    calls::boxed_ts_ts_ts_ns_to_ts(ops::_foreach_addcmul_scalar_list, a)
 }
 fn _foreach_addcmul_scalar_list_adaptor(
     self_: &[Tensor],
@@ -3182,11 +2850,14 @@ fn _foreach_addcmul_scalar_list_adaptor(
     tensor2: &[Tensor],
     scalars: &[Scalar],
 ) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&_FOREACH_ADDCMUL_SCALAR_LIST_INFO, &[&self_, &tensor1, &tensor2, &scalars])
-    {
-        return ops::_foreach_addcmul_scalar_list(self_, tensor1, tensor2, scalars);
-    }
-    fallback(&_FOREACH_ADDCMUL_SCALAR_LIST_INFO, &[&self_, &tensor1, &tensor2, &scalars])
+    calls::adapt_ts_ts_ts_ns_to_ts(
+        &_FOREACH_ADDCMUL_SCALAR_LIST_INFO,
+        ops::_foreach_addcmul_scalar_list,
+        self_,
+        tensor1,
+        tensor2,
+        scalars,
+    )
 }
 
 fn _foreach_addcmul_scalar_list_inplace_each(
@@ -3199,11 +2870,8 @@ fn _foreach_addcmul_scalar_list_inplace_each(
     f::same_lengths(self_, tensor1, None)?;
     f::same_lengths(self_, tensor2, None)?;
     f::as_many_numbers(self_, scalars.len())?;
-    f::together(self_, || {
-        for i in 0..self_.len() {
-            ops::addcmul_(&self_[i], &tensor1[i], &tensor2[i], scalars[i])?;
-        }
-        Ok(())
+    f::each_(self_, &mut |i: usize| -> Result<()> {
+        ops::addcmul_(&self_[i], &tensor1[i], &tensor2[i], scalars[i])
     })
 }
 /// Type of [`_FOREACH_ADDCMUL_SCALAR_LIST_`].
@@ -3246,13 +2914,7 @@ pub(super) static _FOREACH_ADDCMUL_SCALAR_LIST__INFO: OpInfo = OpInfo {
     functional: Some(&super::foreach::_FOREACH_ADDCMUL_SCALAR_LIST_INFO),
 };
 fn _foreach_addcmul_scalar_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_addcmul_scalar_list_(
-        &arg::<Vec<Tensor>>(a, 0)?,
-        &arg::<Vec<Tensor>>(a, 1)?,
-        &arg::<Vec<Tensor>>(a, 2)?,
-        &arg::<Vec<Scalar>>(a, 3)?,
-    )?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_ts_ts_ts_ns(ops::_foreach_addcmul_scalar_list_, a, &[0])
 }
 fn _foreach_addcmul_scalar_list_inplace_adaptor(
     self_: &[Tensor],
@@ -3260,11 +2922,14 @@ fn _foreach_addcmul_scalar_list_inplace_adaptor(
     tensor2: &[Tensor],
     scalars: &[Scalar],
 ) -> Result<()> {
-    if let Some(_seen) = watched(&_FOREACH_ADDCMUL_SCALAR_LIST__INFO, &[&self_, &tensor1, &tensor2, &scalars])
-    {
-        return ops::_foreach_addcmul_scalar_list_(self_, tensor1, tensor2, scalars);
-    }
-    call_fallback(&_FOREACH_ADDCMUL_SCALAR_LIST__INFO, &[&self_, &tensor1, &tensor2, &scalars]).map(drop)
+    calls::adapt_ts_ts_ts_ns(
+        &_FOREACH_ADDCMUL_SCALAR_LIST__INFO,
+        ops::_foreach_addcmul_scalar_list_,
+        self_,
+        tensor1,
+        tensor2,
+        scalars,
+    )
 }
 
 fn _foreach_addcmul_tensor_each(
@@ -3277,8 +2942,8 @@ fn _foreach_addcmul_tensor_each(
     f::same_lengths(self_, tensor1, None)?;
     f::same_lengths(self_, tensor2, None)?;
     let scalars = f::unpacked(self_, scalars)?;
-    f::together(self_, || {
-        (0..self_.len()).map(|i| ops::addcmul(&self_[i], &tensor1[i], &tensor2[i], scalars[i])).collect()
+    f::each(self_, &mut |i: usize| -> Result<Tensor> {
+        ops::addcmul(&self_[i], &tensor1[i], &tensor2[i], scalars[i])
     })
 }
 /// Type of [`_FOREACH_ADDCMUL_TENSOR`].
@@ -3321,13 +2986,7 @@ pub(super) static _FOREACH_ADDCMUL_TENSOR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_addcmul_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_addcmul_tensor(
-        &arg::<Vec<Tensor>>(a, 0)?,
-        &arg::<Vec<Tensor>>(a, 1)?,
-        &arg::<Vec<Tensor>>(a, 2)?,
-        tensor_arg(a, 3)?,
-    )?
-    .into_values()
+    calls::boxed_ts_ts_ts_t_to_ts(ops::_foreach_addcmul_tensor, a)
 }
 fn _foreach_addcmul_tensor_adaptor(
     self_: &[Tensor],
@@ -3335,10 +2994,14 @@ fn _foreach_addcmul_tensor_adaptor(
     tensor2: &[Tensor],
     scalars: &Tensor,
 ) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&_FOREACH_ADDCMUL_TENSOR_INFO, &[&self_, &tensor1, &tensor2, &scalars]) {
-        return ops::_foreach_addcmul_tensor(self_, tensor1, tensor2, scalars);
-    }
-    fallback(&_FOREACH_ADDCMUL_TENSOR_INFO, &[&self_, &tensor1, &tensor2, &scalars])
+    calls::adapt_ts_ts_ts_t_to_ts(
+        &_FOREACH_ADDCMUL_TENSOR_INFO,
+        ops::_foreach_addcmul_tensor,
+        self_,
+        tensor1,
+        tensor2,
+        scalars,
+    )
 }
 
 fn _foreach_addcmul_tensor_inplace_each(
@@ -3351,11 +3014,8 @@ fn _foreach_addcmul_tensor_inplace_each(
     f::same_lengths(self_, tensor1, None)?;
     f::same_lengths(self_, tensor2, None)?;
     let scalars = f::unpacked(self_, scalars)?;
-    f::together(self_, || {
-        for i in 0..self_.len() {
-            ops::addcmul_(&self_[i], &tensor1[i], &tensor2[i], scalars[i])?;
-        }
-        Ok(())
+    f::each_(self_, &mut |i: usize| -> Result<()> {
+        ops::addcmul_(&self_[i], &tensor1[i], &tensor2[i], scalars[i])
     })
 }
 /// Type of [`_FOREACH_ADDCMUL_TENSOR_`].
@@ -3398,13 +3058,7 @@ pub(super) static _FOREACH_ADDCMUL_TENSOR__INFO: OpInfo = OpInfo {
     functional: Some(&super::foreach::_FOREACH_ADDCMUL_TENSOR_INFO),
 };
 fn _foreach_addcmul_tensor_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_addcmul_tensor_(
-        &arg::<Vec<Tensor>>(a, 0)?,
-        &arg::<Vec<Tensor>>(a, 1)?,
-        &arg::<Vec<Tensor>>(a, 2)?,
-        tensor_arg(a, 3)?,
-    )?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_ts_ts_ts_t(ops::_foreach_addcmul_tensor_, a, &[0])
 }
 fn _foreach_addcmul_tensor_inplace_adaptor(
     self_: &[Tensor],
@@ -3412,10 +3066,14 @@ fn _foreach_addcmul_tensor_inplace_adaptor(
     tensor2: &[Tensor],
     scalars: &Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&_FOREACH_ADDCMUL_TENSOR__INFO, &[&self_, &tensor1, &tensor2, &scalars]) {
-        return ops::_foreach_addcmul_tensor_(self_, tensor1, tensor2, scalars);
-    }
-    call_fallback(&_FOREACH_ADDCMUL_TENSOR__INFO, &[&self_, &tensor1, &tensor2, &scalars]).map(drop)
+    calls::adapt_ts_ts_ts_t(
+        &_FOREACH_ADDCMUL_TENSOR__INFO,
+        ops::_foreach_addcmul_tensor_,
+        self_,
+        tensor1,
+        tensor2,
+        scalars,
+    )
 }
 
 fn _foreach_addcmul_scalar_each(
@@ -3427,8 +3085,8 @@ fn _foreach_addcmul_scalar_each(
     f::some(self_, None)?;
     f::same_lengths(self_, tensor1, None)?;
     f::same_lengths(self_, tensor2, None)?;
-    f::together(self_, || {
-        (0..self_.len()).map(|i| ops::addcmul(&self_[i], &tensor1[i], &tensor2[i], value)).collect()
+    f::each(self_, &mut |i: usize| -> Result<Tensor> {
+        ops::addcmul(&self_[i], &tensor1[i], &tensor2[i], value)
     })
 }
 /// Type of [`_FOREACH_ADDCMUL_SCALAR`].
@@ -3471,13 +3129,7 @@ pub(super) static _FOREACH_ADDCMUL_SCALAR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_addcmul_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_addcmul_scalar(
-        &arg::<Vec<Tensor>>(a, 0)?,
-        &arg::<Vec<Tensor>>(a, 1)?,
-        &arg::<Vec<Tensor>>(a, 2)?,
-        arg(a, 3)?,
-    )?
-    .into_values()
+    calls::boxed_ts_ts_ts_n_to_ts(ops::_foreach_addcmul_scalar, a)
 }
 fn _foreach_addcmul_scalar_adaptor(
     self_: &[Tensor],
@@ -3485,10 +3137,14 @@ fn _foreach_addcmul_scalar_adaptor(
     tensor2: &[Tensor],
     value: Scalar,
 ) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&_FOREACH_ADDCMUL_SCALAR_INFO, &[&self_, &tensor1, &tensor2, &value]) {
-        return ops::_foreach_addcmul_scalar(self_, tensor1, tensor2, value);
-    }
-    fallback(&_FOREACH_ADDCMUL_SCALAR_INFO, &[&self_, &tensor1, &tensor2, &value])
+    calls::adapt_ts_ts_ts_n_to_ts(
+        &_FOREACH_ADDCMUL_SCALAR_INFO,
+        ops::_foreach_addcmul_scalar,
+        self_,
+        tensor1,
+        tensor2,
+        value,
+    )
 }
 
 fn _foreach_addcmul_scalar_inplace_each(
@@ -3500,11 +3156,8 @@ fn _foreach_addcmul_scalar_inplace_each(
     f::some(self_, None)?;
     f::same_lengths(self_, tensor1, None)?;
     f::same_lengths(self_, tensor2, None)?;
-    f::together(self_, || {
-        for i in 0..self_.len() {
-            ops::addcmul_(&self_[i], &tensor1[i], &tensor2[i], value)?;
-        }
-        Ok(())
+    f::each_(self_, &mut |i: usize| -> Result<()> {
+        ops::addcmul_(&self_[i], &tensor1[i], &tensor2[i], value)
     })
 }
 /// Type of [`_FOREACH_ADDCMUL_SCALAR_`].
@@ -3547,13 +3200,7 @@ pub(super) static _FOREACH_ADDCMUL_SCALAR__INFO: OpInfo = OpInfo {
     functional: Some(&super::foreach::_FOREACH_ADDCMUL_SCALAR_INFO),
 };
 fn _foreach_addcmul_scalar_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_addcmul_scalar_(
-        &arg::<Vec<Tensor>>(a, 0)?,
-        &arg::<Vec<Tensor>>(a, 1)?,
-        &arg::<Vec<Tensor>>(a, 2)?,
-        arg(a, 3)?,
-    )?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_ts_ts_ts_n(ops::_foreach_addcmul_scalar_, a, &[0])
 }
 fn _foreach_addcmul_scalar_inplace_adaptor(
     self_: &[Tensor],
@@ -3561,10 +3208,14 @@ fn _foreach_addcmul_scalar_inplace_adaptor(
     tensor2: &[Tensor],
     value: Scalar,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&_FOREACH_ADDCMUL_SCALAR__INFO, &[&self_, &tensor1, &tensor2, &value]) {
-        return ops::_foreach_addcmul_scalar_(self_, tensor1, tensor2, value);
-    }
-    call_fallback(&_FOREACH_ADDCMUL_SCALAR__INFO, &[&self_, &tensor1, &tensor2, &value]).map(drop)
+    calls::adapt_ts_ts_ts_n(
+        &_FOREACH_ADDCMUL_SCALAR__INFO,
+        ops::_foreach_addcmul_scalar_,
+        self_,
+        tensor1,
+        tensor2,
+        value,
+    )
 }
 
 fn _foreach_addcdiv_scalar_list_each(
@@ -3577,8 +3228,8 @@ fn _foreach_addcdiv_scalar_list_each(
     f::same_lengths(self_, tensor1, None)?;
     f::same_lengths(self_, tensor2, None)?;
     f::as_many_numbers(self_, scalars.len())?;
-    f::together(self_, || {
-        (0..self_.len()).map(|i| ops::addcdiv(&self_[i], &tensor1[i], &tensor2[i], scalars[i])).collect()
+    f::each(self_, &mut |i: usize| -> Result<Tensor> {
+        ops::addcdiv(&self_[i], &tensor1[i], &tensor2[i], scalars[i])
     })
 }
 /// Type of [`_FOREACH_ADDCDIV_SCALAR_LIST`].
@@ -3621,13 +3272,7 @@ pub(super) static _FOREACH_ADDCDIV_SCALAR_LIST_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_addcdiv_scalar_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_addcdiv_scalar_list(
-        &arg::<Vec<Tensor>>(a, 0)?,
-        &arg::<Vec<Tensor>>(a, 1)?,
-        &arg::<Vec<Tensor>>(a, 2)?,
-        &arg::<Vec<Scalar>>(a, 3)?,
-    )?
-    .into_values()
+    calls::boxed_ts_ts_ts_ns_to_ts(ops::_foreach_addcdiv_scalar_list, a)
 }
 fn _foreach_addcdiv_scalar_list_adaptor(
     self_: &[Tensor],
@@ -3635,11 +3280,14 @@ fn _foreach_addcdiv_scalar_list_adaptor(
     tensor2: &[Tensor],
     scalars: &[Scalar],
 ) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&_FOREACH_ADDCDIV_SCALAR_LIST_INFO, &[&self_, &tensor1, &tensor2, &scalars])
-    {
-        return ops::_foreach_addcdiv_scalar_list(self_, tensor1, tensor2, scalars);
-    }
-    fallback(&_FOREACH_ADDCDIV_SCALAR_LIST_INFO, &[&self_, &tensor1, &tensor2, &scalars])
+    calls::adapt_ts_ts_ts_ns_to_ts(
+        &_FOREACH_ADDCDIV_SCALAR_LIST_INFO,
+        ops::_foreach_addcdiv_scalar_list,
+        self_,
+        tensor1,
+        tensor2,
+        scalars,
+    )
 }
 
 fn _foreach_addcdiv_scalar_list_inplace_each(
@@ -3652,11 +3300,8 @@ fn _foreach_addcdiv_scalar_list_inplace_each(
     f::same_lengths(self_, tensor1, None)?;
     f::same_lengths(self_, tensor2, None)?;
     f::as_many_numbers(self_, scalars.len())?;
-    f::together(self_, || {
-        for i in 0..self_.len() {
-            ops::addcdiv_(&self_[i], &tensor1[i], &tensor2[i], scalars[i])?;
-        }
-        Ok(())
+    f::each_(self_, &mut |i: usize| -> Result<()> {
+        ops::addcdiv_(&self_[i], &tensor1[i], &tensor2[i], scalars[i])
     })
 }
 /// Type of [`_FOREACH_ADDCDIV_SCALAR_LIST_`].
@@ -3699,13 +3344,7 @@ pub(super) static _FOREACH_ADDCDIV_SCALAR_LIST__INFO: OpInfo = OpInfo {
     functional: Some(&super::foreach::_FOREACH_ADDCDIV_SCALAR_LIST_INFO),
 };
 fn _foreach_addcdiv_scalar_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_addcdiv_scalar_list_(
-        &arg::<Vec<Tensor>>(a, 0)?,
-        &arg::<Vec<Tensor>>(a, 1)?,
-        &arg::<Vec<Tensor>>(a, 2)?,
-        &arg::<Vec<Scalar>>(a, 3)?,
-    )?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_ts_ts_ts_ns(ops::_foreach_addcdiv_scalar_list_, a, &[0])
 }
 fn _foreach_addcdiv_scalar_list_inplace_adaptor(
     self_: &[Tensor],
@@ -3713,11 +3352,14 @@ fn _foreach_addcdiv_scalar_list_inplace_adaptor(
     tensor2: &[Tensor],
     scalars: &[Scalar],
 ) -> Result<()> {
-    if let Some(_seen) = watched(&_FOREACH_ADDCDIV_SCALAR_LIST__INFO, &[&self_, &tensor1, &tensor2, &scalars])
-    {
-        return ops::_foreach_addcdiv_scalar_list_(self_, tensor1, tensor2, scalars);
-    }
-    call_fallback(&_FOREACH_ADDCDIV_SCALAR_LIST__INFO, &[&self_, &tensor1, &tensor2, &scalars]).map(drop)
+    calls::adapt_ts_ts_ts_ns(
+        &_FOREACH_ADDCDIV_SCALAR_LIST__INFO,
+        ops::_foreach_addcdiv_scalar_list_,
+        self_,
+        tensor1,
+        tensor2,
+        scalars,
+    )
 }
 
 fn _foreach_addcdiv_tensor_each(
@@ -3730,8 +3372,8 @@ fn _foreach_addcdiv_tensor_each(
     f::same_lengths(self_, tensor1, None)?;
     f::same_lengths(self_, tensor2, None)?;
     let scalars = f::unpacked(self_, scalars)?;
-    f::together(self_, || {
-        (0..self_.len()).map(|i| ops::addcdiv(&self_[i], &tensor1[i], &tensor2[i], scalars[i])).collect()
+    f::each(self_, &mut |i: usize| -> Result<Tensor> {
+        ops::addcdiv(&self_[i], &tensor1[i], &tensor2[i], scalars[i])
     })
 }
 /// Type of [`_FOREACH_ADDCDIV_TENSOR`].
@@ -3774,13 +3416,7 @@ pub(super) static _FOREACH_ADDCDIV_TENSOR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_addcdiv_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_addcdiv_tensor(
-        &arg::<Vec<Tensor>>(a, 0)?,
-        &arg::<Vec<Tensor>>(a, 1)?,
-        &arg::<Vec<Tensor>>(a, 2)?,
-        tensor_arg(a, 3)?,
-    )?
-    .into_values()
+    calls::boxed_ts_ts_ts_t_to_ts(ops::_foreach_addcdiv_tensor, a)
 }
 fn _foreach_addcdiv_tensor_adaptor(
     self_: &[Tensor],
@@ -3788,10 +3424,14 @@ fn _foreach_addcdiv_tensor_adaptor(
     tensor2: &[Tensor],
     scalars: &Tensor,
 ) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&_FOREACH_ADDCDIV_TENSOR_INFO, &[&self_, &tensor1, &tensor2, &scalars]) {
-        return ops::_foreach_addcdiv_tensor(self_, tensor1, tensor2, scalars);
-    }
-    fallback(&_FOREACH_ADDCDIV_TENSOR_INFO, &[&self_, &tensor1, &tensor2, &scalars])
+    calls::adapt_ts_ts_ts_t_to_ts(
+        &_FOREACH_ADDCDIV_TENSOR_INFO,
+        ops::_foreach_addcdiv_tensor,
+        self_,
+        tensor1,
+        tensor2,
+        scalars,
+    )
 }
 
 fn _foreach_addcdiv_tensor_inplace_each(
@@ -3804,11 +3444,8 @@ fn _foreach_addcdiv_tensor_inplace_each(
     f::same_lengths(self_, tensor1, None)?;
     f::same_lengths(self_, tensor2, None)?;
     let scalars = f::unpacked(self_, scalars)?;
-    f::together(self_, || {
-        for i in 0..self_.len() {
-            ops::addcdiv_(&self_[i], &tensor1[i], &tensor2[i], scalars[i])?;
-        }
-        Ok(())
+    f::each_(self_, &mut |i: usize| -> Result<()> {
+        ops::addcdiv_(&self_[i], &tensor1[i], &tensor2[i], scalars[i])
     })
 }
 /// Type of [`_FOREACH_ADDCDIV_TENSOR_`].
@@ -3851,13 +3488,7 @@ pub(super) static _FOREACH_ADDCDIV_TENSOR__INFO: OpInfo = OpInfo {
     functional: Some(&super::foreach::_FOREACH_ADDCDIV_TENSOR_INFO),
 };
 fn _foreach_addcdiv_tensor_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_addcdiv_tensor_(
-        &arg::<Vec<Tensor>>(a, 0)?,
-        &arg::<Vec<Tensor>>(a, 1)?,
-        &arg::<Vec<Tensor>>(a, 2)?,
-        tensor_arg(a, 3)?,
-    )?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_ts_ts_ts_t(ops::_foreach_addcdiv_tensor_, a, &[0])
 }
 fn _foreach_addcdiv_tensor_inplace_adaptor(
     self_: &[Tensor],
@@ -3865,10 +3496,14 @@ fn _foreach_addcdiv_tensor_inplace_adaptor(
     tensor2: &[Tensor],
     scalars: &Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&_FOREACH_ADDCDIV_TENSOR__INFO, &[&self_, &tensor1, &tensor2, &scalars]) {
-        return ops::_foreach_addcdiv_tensor_(self_, tensor1, tensor2, scalars);
-    }
-    call_fallback(&_FOREACH_ADDCDIV_TENSOR__INFO, &[&self_, &tensor1, &tensor2, &scalars]).map(drop)
+    calls::adapt_ts_ts_ts_t(
+        &_FOREACH_ADDCDIV_TENSOR__INFO,
+        ops::_foreach_addcdiv_tensor_,
+        self_,
+        tensor1,
+        tensor2,
+        scalars,
+    )
 }
 
 fn _foreach_addcdiv_scalar_each(
@@ -3880,8 +3515,8 @@ fn _foreach_addcdiv_scalar_each(
     f::some(self_, None)?;
     f::same_lengths(self_, tensor1, None)?;
     f::same_lengths(self_, tensor2, None)?;
-    f::together(self_, || {
-        (0..self_.len()).map(|i| ops::addcdiv(&self_[i], &tensor1[i], &tensor2[i], value)).collect()
+    f::each(self_, &mut |i: usize| -> Result<Tensor> {
+        ops::addcdiv(&self_[i], &tensor1[i], &tensor2[i], value)
     })
 }
 /// Type of [`_FOREACH_ADDCDIV_SCALAR`].
@@ -3924,13 +3559,7 @@ pub(super) static _FOREACH_ADDCDIV_SCALAR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_addcdiv_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_addcdiv_scalar(
-        &arg::<Vec<Tensor>>(a, 0)?,
-        &arg::<Vec<Tensor>>(a, 1)?,
-        &arg::<Vec<Tensor>>(a, 2)?,
-        arg(a, 3)?,
-    )?
-    .into_values()
+    calls::boxed_ts_ts_ts_n_to_ts(ops::_foreach_addcdiv_scalar, a)
 }
 fn _foreach_addcdiv_scalar_adaptor(
     self_: &[Tensor],
@@ -3938,10 +3567,14 @@ fn _foreach_addcdiv_scalar_adaptor(
     tensor2: &[Tensor],
     value: Scalar,
 ) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&_FOREACH_ADDCDIV_SCALAR_INFO, &[&self_, &tensor1, &tensor2, &value]) {
-        return ops::_foreach_addcdiv_scalar(self_, tensor1, tensor2, value);
-    }
-    fallback(&_FOREACH_ADDCDIV_SCALAR_INFO, &[&self_, &tensor1, &tensor2, &value])
+    calls::adapt_ts_ts_ts_n_to_ts(
+        &_FOREACH_ADDCDIV_SCALAR_INFO,
+        ops::_foreach_addcdiv_scalar,
+        self_,
+        tensor1,
+        tensor2,
+        value,
+    )
 }
 
 fn _foreach_addcdiv_scalar_inplace_each(
@@ -3953,11 +3586,8 @@ fn _foreach_addcdiv_scalar_inplace_each(
     f::some(self_, None)?;
     f::same_lengths(self_, tensor1, None)?;
     f::same_lengths(self_, tensor2, None)?;
-    f::together(self_, || {
-        for i in 0..self_.len() {
-            ops::addcdiv_(&self_[i], &tensor1[i], &tensor2[i], value)?;
-        }
-        Ok(())
+    f::each_(self_, &mut |i: usize| -> Result<()> {
+        ops::addcdiv_(&self_[i], &tensor1[i], &tensor2[i], value)
     })
 }
 /// Type of [`_FOREACH_ADDCDIV_SCALAR_`].
@@ -4000,13 +3630,7 @@ pub(super) static _FOREACH_ADDCDIV_SCALAR__INFO: OpInfo = OpInfo {
     functional: Some(&super::foreach::_FOREACH_ADDCDIV_SCALAR_INFO),
 };
 fn _foreach_addcdiv_scalar_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_addcdiv_scalar_(
-        &arg::<Vec<Tensor>>(a, 0)?,
-        &arg::<Vec<Tensor>>(a, 1)?,
-        &arg::<Vec<Tensor>>(a, 2)?,
-        arg(a, 3)?,
-    )?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_ts_ts_ts_n(ops::_foreach_addcdiv_scalar_, a, &[0])
 }
 fn _foreach_addcdiv_scalar_inplace_adaptor(
     self_: &[Tensor],
@@ -4014,16 +3638,20 @@ fn _foreach_addcdiv_scalar_inplace_adaptor(
     tensor2: &[Tensor],
     value: Scalar,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&_FOREACH_ADDCDIV_SCALAR__INFO, &[&self_, &tensor1, &tensor2, &value]) {
-        return ops::_foreach_addcdiv_scalar_(self_, tensor1, tensor2, value);
-    }
-    call_fallback(&_FOREACH_ADDCDIV_SCALAR__INFO, &[&self_, &tensor1, &tensor2, &value]).map(drop)
+    calls::adapt_ts_ts_ts_n(
+        &_FOREACH_ADDCDIV_SCALAR__INFO,
+        ops::_foreach_addcdiv_scalar_,
+        self_,
+        tensor1,
+        tensor2,
+        value,
+    )
 }
 
 fn _foreach_mm_each(self_: &[Tensor], mat2: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(self_, Some("_foreach_mm requires non-empty tensor lists"))?;
     f::same_lengths(self_, mat2, Some("_foreach_mm: self and mat2 must have the same number of tensors"))?;
-    f::together(self_, || (0..self_.len()).map(|i| ops::mm(&self_[i], &mat2[i])).collect())
+    f::each(self_, &mut |i: usize| -> Result<Tensor> { ops::mm(&self_[i], &mat2[i]) })
 }
 /// Type of [`_FOREACH_MM`].
 pub type ForeachMmFn = fn(&[Tensor], &[Tensor]) -> Result<Vec<Tensor>>;
@@ -4050,18 +3678,15 @@ pub(super) static _FOREACH_MM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_mm_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_mm(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?)?.into_values()
+    calls::boxed_ts_ts_to_ts(ops::_foreach_mm, a)
 }
 fn _foreach_mm_adaptor(self_: &[Tensor], mat2: &[Tensor]) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&_FOREACH_MM_INFO, &[&self_, &mat2]) {
-        return ops::_foreach_mm(self_, mat2);
-    }
-    fallback(&_FOREACH_MM_INFO, &[&self_, &mat2])
+    calls::adapt_ts_ts_to_ts(&_FOREACH_MM_INFO, ops::_foreach_mm, self_, mat2)
 }
 
 fn _foreach_clone_each(self_: &[Tensor], memory_format: Option<MemoryFormat>) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
-    f::together(self_, || (0..self_.len()).map(|i| ops::clone(&self_[i], memory_format)).collect())
+    f::each(self_, &mut |i: usize| -> Result<Tensor> { ops::clone(&self_[i], memory_format) })
 }
 /// Type of [`_FOREACH_CLONE`].
 pub type ForeachCloneFn = fn(&[Tensor], Option<MemoryFormat>) -> Result<Vec<Tensor>>;
@@ -4088,24 +3713,19 @@ pub(super) static _FOREACH_CLONE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_clone_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_clone(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?.into_values()
+    or_return!(ops::_foreach_clone(&or_return!(arg::<Vec<Tensor>>(a, 0)), or_return!(arg(a, 1))))
+        .into_values()
 }
 fn _foreach_clone_adaptor(self_: &[Tensor], memory_format: Option<MemoryFormat>) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&_FOREACH_CLONE_INFO, &[&self_, &memory_format]) {
-        return ops::_foreach_clone(self_, memory_format);
-    }
-    fallback(&_FOREACH_CLONE_INFO, &[&self_, &memory_format])
+    adapted(&_FOREACH_CLONE_INFO, &[&self_, &memory_format], &mut |()| {
+        ops::_foreach_clone(self_, memory_format)
+    })
 }
 
 fn _foreach_copy_inplace_each(self_: &[Tensor], src: &[Tensor], non_blocking: bool) -> Result<()> {
     f::some(self_, None)?;
     f::same_lengths(self_, src, None)?;
-    f::together(self_, || {
-        for i in 0..self_.len() {
-            ops::copy_(&self_[i], &src[i], non_blocking)?;
-        }
-        Ok(())
-    })
+    f::each_(self_, &mut |i: usize| -> Result<()> { ops::copy_(&self_[i], &src[i], non_blocking) })
 }
 /// Type of [`_FOREACH_COPY_`].
 pub type ForeachCopyInplaceFn = fn(&[Tensor], &[Tensor], bool) -> Result<()>;
@@ -4136,24 +3756,22 @@ pub(super) static _FOREACH_COPY__INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_copy_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_copy_(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?, arg(a, 2)?)?;
+    or_return!(ops::_foreach_copy_(
+        &or_return!(arg::<Vec<Tensor>>(a, 0)),
+        &or_return!(arg::<Vec<Tensor>>(a, 1)),
+        or_return!(arg(a, 2))
+    ));
     Ok(vec![a[0].clone()])
 }
 fn _foreach_copy_inplace_adaptor(self_: &[Tensor], src: &[Tensor], non_blocking: bool) -> Result<()> {
-    if let Some(_seen) = watched(&_FOREACH_COPY__INFO, &[&self_, &src, &non_blocking]) {
-        return ops::_foreach_copy_(self_, src, non_blocking);
-    }
-    call_fallback(&_FOREACH_COPY__INFO, &[&self_, &src, &non_blocking]).map(drop)
+    adapted(&_FOREACH_COPY__INFO, &[&self_, &src, &non_blocking], &mut |()| {
+        ops::_foreach_copy_(self_, src, non_blocking)
+    })
 }
 
 fn _foreach_zero_inplace_each(self_: &[Tensor]) -> Result<()> {
     f::some(self_, None)?;
-    f::together(self_, || {
-        for i in 0..self_.len() {
-            ops::zero_(&self_[i])?;
-        }
-        Ok(())
-    })
+    f::each_(self_, &mut |i: usize| -> Result<()> { ops::zero_(&self_[i]) })
 }
 /// Type of [`_FOREACH_ZERO_`].
 pub type ForeachZeroInplaceFn = fn(&[Tensor]) -> Result<()>;
@@ -4177,14 +3795,10 @@ pub(super) static _FOREACH_ZERO__INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_zero_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_zero_(&arg::<Vec<Tensor>>(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_ts(ops::_foreach_zero_, a, &[0])
 }
 fn _foreach_zero_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
-    if let Some(_seen) = watched(&_FOREACH_ZERO__INFO, &[&self_]) {
-        return ops::_foreach_zero_(self_);
-    }
-    call_fallback(&_FOREACH_ZERO__INFO, &[&self_]).map(drop)
+    calls::adapt_ts(&_FOREACH_ZERO__INFO, ops::_foreach_zero_, self_)
 }
 
 fn _foreach_max_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
@@ -4193,7 +3807,7 @@ fn _foreach_max_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
         self_,
         "_foreach_max cannot compute the maximum of an empty tensor; max over zero elements is undefined.",
     )?;
-    f::together(self_, || (0..self_.len()).map(|i| ops::max(&self_[i])).collect())
+    f::each(self_, &mut |i: usize| -> Result<Tensor> { ops::max(&self_[i]) })
 }
 /// Type of [`_FOREACH_MAX`].
 pub type ForeachMaxFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
@@ -4217,19 +3831,16 @@ pub(super) static _FOREACH_MAX_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_max_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_max(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
+    calls::boxed_ts_to_ts(ops::_foreach_max, a)
 }
 fn _foreach_max_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&_FOREACH_MAX_INFO, &[&self_]) {
-        return ops::_foreach_max(self_);
-    }
-    fallback(&_FOREACH_MAX_INFO, &[&self_])
+    calls::adapt_ts_to_ts(&_FOREACH_MAX_INFO, ops::_foreach_max, self_)
 }
 
 fn _foreach_norm_scalar_each(self_: &[Tensor], ord: Scalar, dtype: Option<DType>) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
-    f::together(self_, || {
-        (0..self_.len()).map(|i| ops::linalg_vector_norm(&self_[i], ord, None, false, dtype)).collect()
+    f::each(self_, &mut |i: usize| -> Result<Tensor> {
+        ops::linalg_vector_norm(&self_[i], ord, None, false, dtype)
     })
 }
 /// Type of [`_FOREACH_NORM_SCALAR`].
@@ -4268,19 +3879,16 @@ pub(super) static _FOREACH_NORM_SCALAR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_norm_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_norm_scalar(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_ts_n_od_to_ts(ops::_foreach_norm_scalar, a)
 }
 fn _foreach_norm_scalar_adaptor(self_: &[Tensor], ord: Scalar, dtype: Option<DType>) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&_FOREACH_NORM_SCALAR_INFO, &[&self_, &ord, &dtype]) {
-        return ops::_foreach_norm_scalar(self_, ord, dtype);
-    }
-    fallback(&_FOREACH_NORM_SCALAR_INFO, &[&self_, &ord, &dtype])
+    calls::adapt_ts_n_od_to_ts(&_FOREACH_NORM_SCALAR_INFO, ops::_foreach_norm_scalar, self_, ord, dtype)
 }
 
 fn _foreach_powsum_scalar_each(self_: &[Tensor], ord: Scalar, dtype: Option<DType>) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
-    f::together(self_, || {
-        (0..self_.len()).map(|i| ops::linalg_powsum(&self_[i], ord, None, false, dtype)).collect()
+    f::each(self_, &mut |i: usize| -> Result<Tensor> {
+        ops::linalg_powsum(&self_[i], ord, None, false, dtype)
     })
 }
 /// Type of [`_FOREACH_POWSUM_SCALAR`].
@@ -4312,22 +3920,19 @@ pub(super) static _FOREACH_POWSUM_SCALAR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_powsum_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_powsum_scalar(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_ts_n_od_to_ts(ops::_foreach_powsum_scalar, a)
 }
 fn _foreach_powsum_scalar_adaptor(
     self_: &[Tensor],
     ord: Scalar,
     dtype: Option<DType>,
 ) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&_FOREACH_POWSUM_SCALAR_INFO, &[&self_, &ord, &dtype]) {
-        return ops::_foreach_powsum_scalar(self_, ord, dtype);
-    }
-    fallback(&_FOREACH_POWSUM_SCALAR_INFO, &[&self_, &ord, &dtype])
+    calls::adapt_ts_n_od_to_ts(&_FOREACH_POWSUM_SCALAR_INFO, ops::_foreach_powsum_scalar, self_, ord, dtype)
 }
 
 fn _foreach_erf_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
-    f::together(self_, || (0..self_.len()).map(|i| ops::erf(&self_[i])).collect())
+    f::each(self_, &mut |i: usize| -> Result<Tensor> { ops::erf(&self_[i]) })
 }
 /// Type of [`_FOREACH_ERF`].
 pub type ForeachErfFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
@@ -4351,23 +3956,15 @@ pub(super) static _FOREACH_ERF_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_erf_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_erf(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
+    calls::boxed_ts_to_ts(ops::_foreach_erf, a)
 }
 fn _foreach_erf_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&_FOREACH_ERF_INFO, &[&self_]) {
-        return ops::_foreach_erf(self_);
-    }
-    fallback(&_FOREACH_ERF_INFO, &[&self_])
+    calls::adapt_ts_to_ts(&_FOREACH_ERF_INFO, ops::_foreach_erf, self_)
 }
 
 fn _foreach_erf_inplace_each(self_: &[Tensor]) -> Result<()> {
     f::some(self_, None)?;
-    f::together(self_, || {
-        for i in 0..self_.len() {
-            ops::erf_(&self_[i])?;
-        }
-        Ok(())
-    })
+    f::each_(self_, &mut |i: usize| -> Result<()> { ops::erf_(&self_[i]) })
 }
 /// Type of [`_FOREACH_ERF_`].
 pub type ForeachErfInplaceFn = fn(&[Tensor]) -> Result<()>;
@@ -4391,19 +3988,15 @@ pub(super) static _FOREACH_ERF__INFO: OpInfo = OpInfo {
     functional: Some(&super::foreach::_FOREACH_ERF_INFO),
 };
 fn _foreach_erf_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_erf_(&arg::<Vec<Tensor>>(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_ts(ops::_foreach_erf_, a, &[0])
 }
 fn _foreach_erf_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
-    if let Some(_seen) = watched(&_FOREACH_ERF__INFO, &[&self_]) {
-        return ops::_foreach_erf_(self_);
-    }
-    call_fallback(&_FOREACH_ERF__INFO, &[&self_]).map(drop)
+    calls::adapt_ts(&_FOREACH_ERF__INFO, ops::_foreach_erf_, self_)
 }
 
 fn _foreach_erfc_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
-    f::together(self_, || (0..self_.len()).map(|i| ops::erfc(&self_[i])).collect())
+    f::each(self_, &mut |i: usize| -> Result<Tensor> { ops::erfc(&self_[i]) })
 }
 /// Type of [`_FOREACH_ERFC`].
 pub type ForeachErfcFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
@@ -4427,23 +4020,15 @@ pub(super) static _FOREACH_ERFC_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_erfc_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_erfc(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
+    calls::boxed_ts_to_ts(ops::_foreach_erfc, a)
 }
 fn _foreach_erfc_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&_FOREACH_ERFC_INFO, &[&self_]) {
-        return ops::_foreach_erfc(self_);
-    }
-    fallback(&_FOREACH_ERFC_INFO, &[&self_])
+    calls::adapt_ts_to_ts(&_FOREACH_ERFC_INFO, ops::_foreach_erfc, self_)
 }
 
 fn _foreach_erfc_inplace_each(self_: &[Tensor]) -> Result<()> {
     f::some(self_, None)?;
-    f::together(self_, || {
-        for i in 0..self_.len() {
-            ops::erfc_(&self_[i])?;
-        }
-        Ok(())
-    })
+    f::each_(self_, &mut |i: usize| -> Result<()> { ops::erfc_(&self_[i]) })
 }
 /// Type of [`_FOREACH_ERFC_`].
 pub type ForeachErfcInplaceFn = fn(&[Tensor]) -> Result<()>;
@@ -4467,19 +4052,15 @@ pub(super) static _FOREACH_ERFC__INFO: OpInfo = OpInfo {
     functional: Some(&super::foreach::_FOREACH_ERFC_INFO),
 };
 fn _foreach_erfc_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_erfc_(&arg::<Vec<Tensor>>(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_ts(ops::_foreach_erfc_, a, &[0])
 }
 fn _foreach_erfc_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
-    if let Some(_seen) = watched(&_FOREACH_ERFC__INFO, &[&self_]) {
-        return ops::_foreach_erfc_(self_);
-    }
-    call_fallback(&_FOREACH_ERFC__INFO, &[&self_]).map(drop)
+    calls::adapt_ts(&_FOREACH_ERFC__INFO, ops::_foreach_erfc_, self_)
 }
 
 fn _foreach_lgamma_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
-    f::together(self_, || (0..self_.len()).map(|i| ops::lgamma(&self_[i])).collect())
+    f::each(self_, &mut |i: usize| -> Result<Tensor> { ops::lgamma(&self_[i]) })
 }
 /// Type of [`_FOREACH_LGAMMA`].
 pub type ForeachLgammaFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
@@ -4503,23 +4084,15 @@ pub(super) static _FOREACH_LGAMMA_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_lgamma_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_lgamma(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
+    calls::boxed_ts_to_ts(ops::_foreach_lgamma, a)
 }
 fn _foreach_lgamma_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&_FOREACH_LGAMMA_INFO, &[&self_]) {
-        return ops::_foreach_lgamma(self_);
-    }
-    fallback(&_FOREACH_LGAMMA_INFO, &[&self_])
+    calls::adapt_ts_to_ts(&_FOREACH_LGAMMA_INFO, ops::_foreach_lgamma, self_)
 }
 
 fn _foreach_lgamma_inplace_each(self_: &[Tensor]) -> Result<()> {
     f::some(self_, None)?;
-    f::together(self_, || {
-        for i in 0..self_.len() {
-            ops::lgamma_(&self_[i])?;
-        }
-        Ok(())
-    })
+    f::each_(self_, &mut |i: usize| -> Result<()> { ops::lgamma_(&self_[i]) })
 }
 /// Type of [`_FOREACH_LGAMMA_`].
 pub type ForeachLgammaInplaceFn = fn(&[Tensor]) -> Result<()>;
@@ -4543,19 +4116,15 @@ pub(super) static _FOREACH_LGAMMA__INFO: OpInfo = OpInfo {
     functional: Some(&super::foreach::_FOREACH_LGAMMA_INFO),
 };
 fn _foreach_lgamma_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_lgamma_(&arg::<Vec<Tensor>>(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_ts(ops::_foreach_lgamma_, a, &[0])
 }
 fn _foreach_lgamma_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
-    if let Some(_seen) = watched(&_FOREACH_LGAMMA__INFO, &[&self_]) {
-        return ops::_foreach_lgamma_(self_);
-    }
-    call_fallback(&_FOREACH_LGAMMA__INFO, &[&self_]).map(drop)
+    calls::adapt_ts(&_FOREACH_LGAMMA__INFO, ops::_foreach_lgamma_, self_)
 }
 
 fn _foreach_abs_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
-    f::together(self_, || (0..self_.len()).map(|i| ops::abs(&self_[i])).collect())
+    f::each(self_, &mut |i: usize| -> Result<Tensor> { ops::abs(&self_[i]) })
 }
 /// Type of [`_FOREACH_ABS`].
 pub type ForeachAbsFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
@@ -4579,23 +4148,15 @@ pub(super) static _FOREACH_ABS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_abs_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_abs(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
+    calls::boxed_ts_to_ts(ops::_foreach_abs, a)
 }
 fn _foreach_abs_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&_FOREACH_ABS_INFO, &[&self_]) {
-        return ops::_foreach_abs(self_);
-    }
-    fallback(&_FOREACH_ABS_INFO, &[&self_])
+    calls::adapt_ts_to_ts(&_FOREACH_ABS_INFO, ops::_foreach_abs, self_)
 }
 
 fn _foreach_abs_inplace_each(self_: &[Tensor]) -> Result<()> {
     f::some(self_, None)?;
-    f::together(self_, || {
-        for i in 0..self_.len() {
-            ops::abs_(&self_[i])?;
-        }
-        Ok(())
-    })
+    f::each_(self_, &mut |i: usize| -> Result<()> { ops::abs_(&self_[i]) })
 }
 /// Type of [`_FOREACH_ABS_`].
 pub type ForeachAbsInplaceFn = fn(&[Tensor]) -> Result<()>;
@@ -4619,19 +4180,15 @@ pub(super) static _FOREACH_ABS__INFO: OpInfo = OpInfo {
     functional: Some(&super::foreach::_FOREACH_ABS_INFO),
 };
 fn _foreach_abs_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_abs_(&arg::<Vec<Tensor>>(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_ts(ops::_foreach_abs_, a, &[0])
 }
 fn _foreach_abs_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
-    if let Some(_seen) = watched(&_FOREACH_ABS__INFO, &[&self_]) {
-        return ops::_foreach_abs_(self_);
-    }
-    call_fallback(&_FOREACH_ABS__INFO, &[&self_]).map(drop)
+    calls::adapt_ts(&_FOREACH_ABS__INFO, ops::_foreach_abs_, self_)
 }
 
 fn _foreach_sign_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
-    f::together(self_, || (0..self_.len()).map(|i| ops::sign(&self_[i])).collect())
+    f::each(self_, &mut |i: usize| -> Result<Tensor> { ops::sign(&self_[i]) })
 }
 /// Type of [`_FOREACH_SIGN`].
 pub type ForeachSignFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
@@ -4655,23 +4212,15 @@ pub(super) static _FOREACH_SIGN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_sign_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_sign(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
+    calls::boxed_ts_to_ts(ops::_foreach_sign, a)
 }
 fn _foreach_sign_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&_FOREACH_SIGN_INFO, &[&self_]) {
-        return ops::_foreach_sign(self_);
-    }
-    fallback(&_FOREACH_SIGN_INFO, &[&self_])
+    calls::adapt_ts_to_ts(&_FOREACH_SIGN_INFO, ops::_foreach_sign, self_)
 }
 
 fn _foreach_sign_inplace_each(self_: &[Tensor]) -> Result<()> {
     f::some(self_, None)?;
-    f::together(self_, || {
-        for i in 0..self_.len() {
-            ops::sign_(&self_[i])?;
-        }
-        Ok(())
-    })
+    f::each_(self_, &mut |i: usize| -> Result<()> { ops::sign_(&self_[i]) })
 }
 /// Type of [`_FOREACH_SIGN_`].
 pub type ForeachSignInplaceFn = fn(&[Tensor]) -> Result<()>;
@@ -4695,19 +4244,15 @@ pub(super) static _FOREACH_SIGN__INFO: OpInfo = OpInfo {
     functional: Some(&super::foreach::_FOREACH_SIGN_INFO),
 };
 fn _foreach_sign_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_sign_(&arg::<Vec<Tensor>>(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_ts(ops::_foreach_sign_, a, &[0])
 }
 fn _foreach_sign_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
-    if let Some(_seen) = watched(&_FOREACH_SIGN__INFO, &[&self_]) {
-        return ops::_foreach_sign_(self_);
-    }
-    call_fallback(&_FOREACH_SIGN__INFO, &[&self_]).map(drop)
+    calls::adapt_ts(&_FOREACH_SIGN__INFO, ops::_foreach_sign_, self_)
 }
 
 fn _foreach_neg_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
-    f::together(self_, || (0..self_.len()).map(|i| ops::neg(&self_[i])).collect())
+    f::each(self_, &mut |i: usize| -> Result<Tensor> { ops::neg(&self_[i]) })
 }
 /// Type of [`_FOREACH_NEG`].
 pub type ForeachNegFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
@@ -4731,23 +4276,15 @@ pub(super) static _FOREACH_NEG_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_neg_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_neg(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
+    calls::boxed_ts_to_ts(ops::_foreach_neg, a)
 }
 fn _foreach_neg_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&_FOREACH_NEG_INFO, &[&self_]) {
-        return ops::_foreach_neg(self_);
-    }
-    fallback(&_FOREACH_NEG_INFO, &[&self_])
+    calls::adapt_ts_to_ts(&_FOREACH_NEG_INFO, ops::_foreach_neg, self_)
 }
 
 fn _foreach_neg_inplace_each(self_: &[Tensor]) -> Result<()> {
     f::some(self_, None)?;
-    f::together(self_, || {
-        for i in 0..self_.len() {
-            ops::neg_(&self_[i])?;
-        }
-        Ok(())
-    })
+    f::each_(self_, &mut |i: usize| -> Result<()> { ops::neg_(&self_[i]) })
 }
 /// Type of [`_FOREACH_NEG_`].
 pub type ForeachNegInplaceFn = fn(&[Tensor]) -> Result<()>;
@@ -4771,19 +4308,15 @@ pub(super) static _FOREACH_NEG__INFO: OpInfo = OpInfo {
     functional: Some(&super::foreach::_FOREACH_NEG_INFO),
 };
 fn _foreach_neg_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_neg_(&arg::<Vec<Tensor>>(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_ts(ops::_foreach_neg_, a, &[0])
 }
 fn _foreach_neg_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
-    if let Some(_seen) = watched(&_FOREACH_NEG__INFO, &[&self_]) {
-        return ops::_foreach_neg_(self_);
-    }
-    call_fallback(&_FOREACH_NEG__INFO, &[&self_]).map(drop)
+    calls::adapt_ts(&_FOREACH_NEG__INFO, ops::_foreach_neg_, self_)
 }
 
 fn _foreach_reciprocal_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
-    f::together(self_, || (0..self_.len()).map(|i| ops::reciprocal(&self_[i])).collect())
+    f::each(self_, &mut |i: usize| -> Result<Tensor> { ops::reciprocal(&self_[i]) })
 }
 /// Type of [`_FOREACH_RECIPROCAL`].
 pub type ForeachReciprocalFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
@@ -4814,23 +4347,15 @@ pub(super) static _FOREACH_RECIPROCAL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_reciprocal_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_reciprocal(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
+    calls::boxed_ts_to_ts(ops::_foreach_reciprocal, a)
 }
 fn _foreach_reciprocal_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&_FOREACH_RECIPROCAL_INFO, &[&self_]) {
-        return ops::_foreach_reciprocal(self_);
-    }
-    fallback(&_FOREACH_RECIPROCAL_INFO, &[&self_])
+    calls::adapt_ts_to_ts(&_FOREACH_RECIPROCAL_INFO, ops::_foreach_reciprocal, self_)
 }
 
 fn _foreach_reciprocal_inplace_each(self_: &[Tensor]) -> Result<()> {
     f::some(self_, None)?;
-    f::together(self_, || {
-        for i in 0..self_.len() {
-            ops::reciprocal_(&self_[i])?;
-        }
-        Ok(())
-    })
+    f::each_(self_, &mut |i: usize| -> Result<()> { ops::reciprocal_(&self_[i]) })
 }
 /// Type of [`_FOREACH_RECIPROCAL_`].
 pub type ForeachReciprocalInplaceFn = fn(&[Tensor]) -> Result<()>;
@@ -4864,19 +4389,15 @@ pub(super) static _FOREACH_RECIPROCAL__INFO: OpInfo = OpInfo {
     functional: Some(&super::foreach::_FOREACH_RECIPROCAL_INFO),
 };
 fn _foreach_reciprocal_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_reciprocal_(&arg::<Vec<Tensor>>(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_ts(ops::_foreach_reciprocal_, a, &[0])
 }
 fn _foreach_reciprocal_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
-    if let Some(_seen) = watched(&_FOREACH_RECIPROCAL__INFO, &[&self_]) {
-        return ops::_foreach_reciprocal_(self_);
-    }
-    call_fallback(&_FOREACH_RECIPROCAL__INFO, &[&self_]).map(drop)
+    calls::adapt_ts(&_FOREACH_RECIPROCAL__INFO, ops::_foreach_reciprocal_, self_)
 }
 
 fn _foreach_sqrt_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
-    f::together(self_, || (0..self_.len()).map(|i| ops::sqrt(&self_[i])).collect())
+    f::each(self_, &mut |i: usize| -> Result<Tensor> { ops::sqrt(&self_[i]) })
 }
 /// Type of [`_FOREACH_SQRT`].
 pub type ForeachSqrtFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
@@ -4900,23 +4421,15 @@ pub(super) static _FOREACH_SQRT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_sqrt_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_sqrt(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
+    calls::boxed_ts_to_ts(ops::_foreach_sqrt, a)
 }
 fn _foreach_sqrt_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&_FOREACH_SQRT_INFO, &[&self_]) {
-        return ops::_foreach_sqrt(self_);
-    }
-    fallback(&_FOREACH_SQRT_INFO, &[&self_])
+    calls::adapt_ts_to_ts(&_FOREACH_SQRT_INFO, ops::_foreach_sqrt, self_)
 }
 
 fn _foreach_sqrt_inplace_each(self_: &[Tensor]) -> Result<()> {
     f::some(self_, None)?;
-    f::together(self_, || {
-        for i in 0..self_.len() {
-            ops::sqrt_(&self_[i])?;
-        }
-        Ok(())
-    })
+    f::each_(self_, &mut |i: usize| -> Result<()> { ops::sqrt_(&self_[i]) })
 }
 /// Type of [`_FOREACH_SQRT_`].
 pub type ForeachSqrtInplaceFn = fn(&[Tensor]) -> Result<()>;
@@ -4940,19 +4453,15 @@ pub(super) static _FOREACH_SQRT__INFO: OpInfo = OpInfo {
     functional: Some(&super::foreach::_FOREACH_SQRT_INFO),
 };
 fn _foreach_sqrt_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_sqrt_(&arg::<Vec<Tensor>>(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_ts(ops::_foreach_sqrt_, a, &[0])
 }
 fn _foreach_sqrt_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
-    if let Some(_seen) = watched(&_FOREACH_SQRT__INFO, &[&self_]) {
-        return ops::_foreach_sqrt_(self_);
-    }
-    call_fallback(&_FOREACH_SQRT__INFO, &[&self_]).map(drop)
+    calls::adapt_ts(&_FOREACH_SQRT__INFO, ops::_foreach_sqrt_, self_)
 }
 
 fn _foreach_rsqrt_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
-    f::together(self_, || (0..self_.len()).map(|i| ops::rsqrt(&self_[i])).collect())
+    f::each(self_, &mut |i: usize| -> Result<Tensor> { ops::rsqrt(&self_[i]) })
 }
 /// Type of [`_FOREACH_RSQRT`].
 pub type ForeachRsqrtFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
@@ -4983,23 +4492,15 @@ pub(super) static _FOREACH_RSQRT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_rsqrt_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_rsqrt(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
+    calls::boxed_ts_to_ts(ops::_foreach_rsqrt, a)
 }
 fn _foreach_rsqrt_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&_FOREACH_RSQRT_INFO, &[&self_]) {
-        return ops::_foreach_rsqrt(self_);
-    }
-    fallback(&_FOREACH_RSQRT_INFO, &[&self_])
+    calls::adapt_ts_to_ts(&_FOREACH_RSQRT_INFO, ops::_foreach_rsqrt, self_)
 }
 
 fn _foreach_rsqrt_inplace_each(self_: &[Tensor]) -> Result<()> {
     f::some(self_, None)?;
-    f::together(self_, || {
-        for i in 0..self_.len() {
-            ops::rsqrt_(&self_[i])?;
-        }
-        Ok(())
-    })
+    f::each_(self_, &mut |i: usize| -> Result<()> { ops::rsqrt_(&self_[i]) })
 }
 /// Type of [`_FOREACH_RSQRT_`].
 pub type ForeachRsqrtInplaceFn = fn(&[Tensor]) -> Result<()>;
@@ -5030,19 +4531,15 @@ pub(super) static _FOREACH_RSQRT__INFO: OpInfo = OpInfo {
     functional: Some(&super::foreach::_FOREACH_RSQRT_INFO),
 };
 fn _foreach_rsqrt_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_rsqrt_(&arg::<Vec<Tensor>>(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_ts(ops::_foreach_rsqrt_, a, &[0])
 }
 fn _foreach_rsqrt_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
-    if let Some(_seen) = watched(&_FOREACH_RSQRT__INFO, &[&self_]) {
-        return ops::_foreach_rsqrt_(self_);
-    }
-    call_fallback(&_FOREACH_RSQRT__INFO, &[&self_]).map(drop)
+    calls::adapt_ts(&_FOREACH_RSQRT__INFO, ops::_foreach_rsqrt_, self_)
 }
 
 fn _foreach_exp_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
-    f::together(self_, || (0..self_.len()).map(|i| ops::exp(&self_[i])).collect())
+    f::each(self_, &mut |i: usize| -> Result<Tensor> { ops::exp(&self_[i]) })
 }
 /// Type of [`_FOREACH_EXP`].
 pub type ForeachExpFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
@@ -5073,23 +4570,15 @@ pub(super) static _FOREACH_EXP_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_exp_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_exp(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
+    calls::boxed_ts_to_ts(ops::_foreach_exp, a)
 }
 fn _foreach_exp_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&_FOREACH_EXP_INFO, &[&self_]) {
-        return ops::_foreach_exp(self_);
-    }
-    fallback(&_FOREACH_EXP_INFO, &[&self_])
+    calls::adapt_ts_to_ts(&_FOREACH_EXP_INFO, ops::_foreach_exp, self_)
 }
 
 fn _foreach_exp_inplace_each(self_: &[Tensor]) -> Result<()> {
     f::some(self_, None)?;
-    f::together(self_, || {
-        for i in 0..self_.len() {
-            ops::exp_(&self_[i])?;
-        }
-        Ok(())
-    })
+    f::each_(self_, &mut |i: usize| -> Result<()> { ops::exp_(&self_[i]) })
 }
 /// Type of [`_FOREACH_EXP_`].
 pub type ForeachExpInplaceFn = fn(&[Tensor]) -> Result<()>;
@@ -5120,19 +4609,15 @@ pub(super) static _FOREACH_EXP__INFO: OpInfo = OpInfo {
     functional: Some(&super::foreach::_FOREACH_EXP_INFO),
 };
 fn _foreach_exp_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_exp_(&arg::<Vec<Tensor>>(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_ts(ops::_foreach_exp_, a, &[0])
 }
 fn _foreach_exp_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
-    if let Some(_seen) = watched(&_FOREACH_EXP__INFO, &[&self_]) {
-        return ops::_foreach_exp_(self_);
-    }
-    call_fallback(&_FOREACH_EXP__INFO, &[&self_]).map(drop)
+    calls::adapt_ts(&_FOREACH_EXP__INFO, ops::_foreach_exp_, self_)
 }
 
 fn _foreach_expm1_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
-    f::together(self_, || (0..self_.len()).map(|i| ops::expm1(&self_[i])).collect())
+    f::each(self_, &mut |i: usize| -> Result<Tensor> { ops::expm1(&self_[i]) })
 }
 /// Type of [`_FOREACH_EXPM1`].
 pub type ForeachExpm1Fn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
@@ -5163,23 +4648,15 @@ pub(super) static _FOREACH_EXPM1_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_expm1_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_expm1(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
+    calls::boxed_ts_to_ts(ops::_foreach_expm1, a)
 }
 fn _foreach_expm1_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&_FOREACH_EXPM1_INFO, &[&self_]) {
-        return ops::_foreach_expm1(self_);
-    }
-    fallback(&_FOREACH_EXPM1_INFO, &[&self_])
+    calls::adapt_ts_to_ts(&_FOREACH_EXPM1_INFO, ops::_foreach_expm1, self_)
 }
 
 fn _foreach_expm1_inplace_each(self_: &[Tensor]) -> Result<()> {
     f::some(self_, None)?;
-    f::together(self_, || {
-        for i in 0..self_.len() {
-            ops::expm1_(&self_[i])?;
-        }
-        Ok(())
-    })
+    f::each_(self_, &mut |i: usize| -> Result<()> { ops::expm1_(&self_[i]) })
 }
 /// Type of [`_FOREACH_EXPM1_`].
 pub type ForeachExpm1InplaceFn = fn(&[Tensor]) -> Result<()>;
@@ -5210,19 +4687,15 @@ pub(super) static _FOREACH_EXPM1__INFO: OpInfo = OpInfo {
     functional: Some(&super::foreach::_FOREACH_EXPM1_INFO),
 };
 fn _foreach_expm1_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_expm1_(&arg::<Vec<Tensor>>(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_ts(ops::_foreach_expm1_, a, &[0])
 }
 fn _foreach_expm1_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
-    if let Some(_seen) = watched(&_FOREACH_EXPM1__INFO, &[&self_]) {
-        return ops::_foreach_expm1_(self_);
-    }
-    call_fallback(&_FOREACH_EXPM1__INFO, &[&self_]).map(drop)
+    calls::adapt_ts(&_FOREACH_EXPM1__INFO, ops::_foreach_expm1_, self_)
 }
 
 fn _foreach_log_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
-    f::together(self_, || (0..self_.len()).map(|i| ops::log(&self_[i])).collect())
+    f::each(self_, &mut |i: usize| -> Result<Tensor> { ops::log(&self_[i]) })
 }
 /// Type of [`_FOREACH_LOG`].
 pub type ForeachLogFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
@@ -5253,23 +4726,15 @@ pub(super) static _FOREACH_LOG_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_log_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_log(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
+    calls::boxed_ts_to_ts(ops::_foreach_log, a)
 }
 fn _foreach_log_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&_FOREACH_LOG_INFO, &[&self_]) {
-        return ops::_foreach_log(self_);
-    }
-    fallback(&_FOREACH_LOG_INFO, &[&self_])
+    calls::adapt_ts_to_ts(&_FOREACH_LOG_INFO, ops::_foreach_log, self_)
 }
 
 fn _foreach_log_inplace_each(self_: &[Tensor]) -> Result<()> {
     f::some(self_, None)?;
-    f::together(self_, || {
-        for i in 0..self_.len() {
-            ops::log_(&self_[i])?;
-        }
-        Ok(())
-    })
+    f::each_(self_, &mut |i: usize| -> Result<()> { ops::log_(&self_[i]) })
 }
 /// Type of [`_FOREACH_LOG_`].
 pub type ForeachLogInplaceFn = fn(&[Tensor]) -> Result<()>;
@@ -5300,19 +4765,15 @@ pub(super) static _FOREACH_LOG__INFO: OpInfo = OpInfo {
     functional: Some(&super::foreach::_FOREACH_LOG_INFO),
 };
 fn _foreach_log_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_log_(&arg::<Vec<Tensor>>(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_ts(ops::_foreach_log_, a, &[0])
 }
 fn _foreach_log_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
-    if let Some(_seen) = watched(&_FOREACH_LOG__INFO, &[&self_]) {
-        return ops::_foreach_log_(self_);
-    }
-    call_fallback(&_FOREACH_LOG__INFO, &[&self_]).map(drop)
+    calls::adapt_ts(&_FOREACH_LOG__INFO, ops::_foreach_log_, self_)
 }
 
 fn _foreach_log2_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
-    f::together(self_, || (0..self_.len()).map(|i| ops::log2(&self_[i])).collect())
+    f::each(self_, &mut |i: usize| -> Result<Tensor> { ops::log2(&self_[i]) })
 }
 /// Type of [`_FOREACH_LOG2`].
 pub type ForeachLog2Fn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
@@ -5343,23 +4804,15 @@ pub(super) static _FOREACH_LOG2_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_log2_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_log2(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
+    calls::boxed_ts_to_ts(ops::_foreach_log2, a)
 }
 fn _foreach_log2_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&_FOREACH_LOG2_INFO, &[&self_]) {
-        return ops::_foreach_log2(self_);
-    }
-    fallback(&_FOREACH_LOG2_INFO, &[&self_])
+    calls::adapt_ts_to_ts(&_FOREACH_LOG2_INFO, ops::_foreach_log2, self_)
 }
 
 fn _foreach_log2_inplace_each(self_: &[Tensor]) -> Result<()> {
     f::some(self_, None)?;
-    f::together(self_, || {
-        for i in 0..self_.len() {
-            ops::log2_(&self_[i])?;
-        }
-        Ok(())
-    })
+    f::each_(self_, &mut |i: usize| -> Result<()> { ops::log2_(&self_[i]) })
 }
 /// Type of [`_FOREACH_LOG2_`].
 pub type ForeachLog2InplaceFn = fn(&[Tensor]) -> Result<()>;
@@ -5390,19 +4843,15 @@ pub(super) static _FOREACH_LOG2__INFO: OpInfo = OpInfo {
     functional: Some(&super::foreach::_FOREACH_LOG2_INFO),
 };
 fn _foreach_log2_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_log2_(&arg::<Vec<Tensor>>(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_ts(ops::_foreach_log2_, a, &[0])
 }
 fn _foreach_log2_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
-    if let Some(_seen) = watched(&_FOREACH_LOG2__INFO, &[&self_]) {
-        return ops::_foreach_log2_(self_);
-    }
-    call_fallback(&_FOREACH_LOG2__INFO, &[&self_]).map(drop)
+    calls::adapt_ts(&_FOREACH_LOG2__INFO, ops::_foreach_log2_, self_)
 }
 
 fn _foreach_log10_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
-    f::together(self_, || (0..self_.len()).map(|i| ops::log10(&self_[i])).collect())
+    f::each(self_, &mut |i: usize| -> Result<Tensor> { ops::log10(&self_[i]) })
 }
 /// Type of [`_FOREACH_LOG10`].
 pub type ForeachLog10Fn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
@@ -5433,23 +4882,15 @@ pub(super) static _FOREACH_LOG10_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_log10_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_log10(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
+    calls::boxed_ts_to_ts(ops::_foreach_log10, a)
 }
 fn _foreach_log10_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&_FOREACH_LOG10_INFO, &[&self_]) {
-        return ops::_foreach_log10(self_);
-    }
-    fallback(&_FOREACH_LOG10_INFO, &[&self_])
+    calls::adapt_ts_to_ts(&_FOREACH_LOG10_INFO, ops::_foreach_log10, self_)
 }
 
 fn _foreach_log10_inplace_each(self_: &[Tensor]) -> Result<()> {
     f::some(self_, None)?;
-    f::together(self_, || {
-        for i in 0..self_.len() {
-            ops::log10_(&self_[i])?;
-        }
-        Ok(())
-    })
+    f::each_(self_, &mut |i: usize| -> Result<()> { ops::log10_(&self_[i]) })
 }
 /// Type of [`_FOREACH_LOG10_`].
 pub type ForeachLog10InplaceFn = fn(&[Tensor]) -> Result<()>;
@@ -5480,19 +4921,15 @@ pub(super) static _FOREACH_LOG10__INFO: OpInfo = OpInfo {
     functional: Some(&super::foreach::_FOREACH_LOG10_INFO),
 };
 fn _foreach_log10_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_log10_(&arg::<Vec<Tensor>>(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_ts(ops::_foreach_log10_, a, &[0])
 }
 fn _foreach_log10_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
-    if let Some(_seen) = watched(&_FOREACH_LOG10__INFO, &[&self_]) {
-        return ops::_foreach_log10_(self_);
-    }
-    call_fallback(&_FOREACH_LOG10__INFO, &[&self_]).map(drop)
+    calls::adapt_ts(&_FOREACH_LOG10__INFO, ops::_foreach_log10_, self_)
 }
 
 fn _foreach_log1p_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
-    f::together(self_, || (0..self_.len()).map(|i| ops::log1p(&self_[i])).collect())
+    f::each(self_, &mut |i: usize| -> Result<Tensor> { ops::log1p(&self_[i]) })
 }
 /// Type of [`_FOREACH_LOG1P`].
 pub type ForeachLog1pFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
@@ -5523,23 +4960,15 @@ pub(super) static _FOREACH_LOG1P_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_log1p_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_log1p(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
+    calls::boxed_ts_to_ts(ops::_foreach_log1p, a)
 }
 fn _foreach_log1p_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&_FOREACH_LOG1P_INFO, &[&self_]) {
-        return ops::_foreach_log1p(self_);
-    }
-    fallback(&_FOREACH_LOG1P_INFO, &[&self_])
+    calls::adapt_ts_to_ts(&_FOREACH_LOG1P_INFO, ops::_foreach_log1p, self_)
 }
 
 fn _foreach_log1p_inplace_each(self_: &[Tensor]) -> Result<()> {
     f::some(self_, None)?;
-    f::together(self_, || {
-        for i in 0..self_.len() {
-            ops::log1p_(&self_[i])?;
-        }
-        Ok(())
-    })
+    f::each_(self_, &mut |i: usize| -> Result<()> { ops::log1p_(&self_[i]) })
 }
 /// Type of [`_FOREACH_LOG1P_`].
 pub type ForeachLog1pInplaceFn = fn(&[Tensor]) -> Result<()>;
@@ -5570,19 +4999,15 @@ pub(super) static _FOREACH_LOG1P__INFO: OpInfo = OpInfo {
     functional: Some(&super::foreach::_FOREACH_LOG1P_INFO),
 };
 fn _foreach_log1p_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_log1p_(&arg::<Vec<Tensor>>(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_ts(ops::_foreach_log1p_, a, &[0])
 }
 fn _foreach_log1p_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
-    if let Some(_seen) = watched(&_FOREACH_LOG1P__INFO, &[&self_]) {
-        return ops::_foreach_log1p_(self_);
-    }
-    call_fallback(&_FOREACH_LOG1P__INFO, &[&self_]).map(drop)
+    calls::adapt_ts(&_FOREACH_LOG1P__INFO, ops::_foreach_log1p_, self_)
 }
 
 fn _foreach_sin_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
-    f::together(self_, || (0..self_.len()).map(|i| ops::sin(&self_[i])).collect())
+    f::each(self_, &mut |i: usize| -> Result<Tensor> { ops::sin(&self_[i]) })
 }
 /// Type of [`_FOREACH_SIN`].
 pub type ForeachSinFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
@@ -5606,23 +5031,15 @@ pub(super) static _FOREACH_SIN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_sin_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_sin(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
+    calls::boxed_ts_to_ts(ops::_foreach_sin, a)
 }
 fn _foreach_sin_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&_FOREACH_SIN_INFO, &[&self_]) {
-        return ops::_foreach_sin(self_);
-    }
-    fallback(&_FOREACH_SIN_INFO, &[&self_])
+    calls::adapt_ts_to_ts(&_FOREACH_SIN_INFO, ops::_foreach_sin, self_)
 }
 
 fn _foreach_sin_inplace_each(self_: &[Tensor]) -> Result<()> {
     f::some(self_, None)?;
-    f::together(self_, || {
-        for i in 0..self_.len() {
-            ops::sin_(&self_[i])?;
-        }
-        Ok(())
-    })
+    f::each_(self_, &mut |i: usize| -> Result<()> { ops::sin_(&self_[i]) })
 }
 /// Type of [`_FOREACH_SIN_`].
 pub type ForeachSinInplaceFn = fn(&[Tensor]) -> Result<()>;
@@ -5646,19 +5063,15 @@ pub(super) static _FOREACH_SIN__INFO: OpInfo = OpInfo {
     functional: Some(&super::foreach::_FOREACH_SIN_INFO),
 };
 fn _foreach_sin_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_sin_(&arg::<Vec<Tensor>>(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_ts(ops::_foreach_sin_, a, &[0])
 }
 fn _foreach_sin_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
-    if let Some(_seen) = watched(&_FOREACH_SIN__INFO, &[&self_]) {
-        return ops::_foreach_sin_(self_);
-    }
-    call_fallback(&_FOREACH_SIN__INFO, &[&self_]).map(drop)
+    calls::adapt_ts(&_FOREACH_SIN__INFO, ops::_foreach_sin_, self_)
 }
 
 fn _foreach_cos_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
-    f::together(self_, || (0..self_.len()).map(|i| ops::cos(&self_[i])).collect())
+    f::each(self_, &mut |i: usize| -> Result<Tensor> { ops::cos(&self_[i]) })
 }
 /// Type of [`_FOREACH_COS`].
 pub type ForeachCosFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
@@ -5682,23 +5095,15 @@ pub(super) static _FOREACH_COS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_cos_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_cos(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
+    calls::boxed_ts_to_ts(ops::_foreach_cos, a)
 }
 fn _foreach_cos_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&_FOREACH_COS_INFO, &[&self_]) {
-        return ops::_foreach_cos(self_);
-    }
-    fallback(&_FOREACH_COS_INFO, &[&self_])
+    calls::adapt_ts_to_ts(&_FOREACH_COS_INFO, ops::_foreach_cos, self_)
 }
 
 fn _foreach_cos_inplace_each(self_: &[Tensor]) -> Result<()> {
     f::some(self_, None)?;
-    f::together(self_, || {
-        for i in 0..self_.len() {
-            ops::cos_(&self_[i])?;
-        }
-        Ok(())
-    })
+    f::each_(self_, &mut |i: usize| -> Result<()> { ops::cos_(&self_[i]) })
 }
 /// Type of [`_FOREACH_COS_`].
 pub type ForeachCosInplaceFn = fn(&[Tensor]) -> Result<()>;
@@ -5722,19 +5127,15 @@ pub(super) static _FOREACH_COS__INFO: OpInfo = OpInfo {
     functional: Some(&super::foreach::_FOREACH_COS_INFO),
 };
 fn _foreach_cos_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_cos_(&arg::<Vec<Tensor>>(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_ts(ops::_foreach_cos_, a, &[0])
 }
 fn _foreach_cos_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
-    if let Some(_seen) = watched(&_FOREACH_COS__INFO, &[&self_]) {
-        return ops::_foreach_cos_(self_);
-    }
-    call_fallback(&_FOREACH_COS__INFO, &[&self_]).map(drop)
+    calls::adapt_ts(&_FOREACH_COS__INFO, ops::_foreach_cos_, self_)
 }
 
 fn _foreach_tan_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
-    f::together(self_, || (0..self_.len()).map(|i| ops::tan(&self_[i])).collect())
+    f::each(self_, &mut |i: usize| -> Result<Tensor> { ops::tan(&self_[i]) })
 }
 /// Type of [`_FOREACH_TAN`].
 pub type ForeachTanFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
@@ -5765,23 +5166,15 @@ pub(super) static _FOREACH_TAN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_tan_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_tan(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
+    calls::boxed_ts_to_ts(ops::_foreach_tan, a)
 }
 fn _foreach_tan_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&_FOREACH_TAN_INFO, &[&self_]) {
-        return ops::_foreach_tan(self_);
-    }
-    fallback(&_FOREACH_TAN_INFO, &[&self_])
+    calls::adapt_ts_to_ts(&_FOREACH_TAN_INFO, ops::_foreach_tan, self_)
 }
 
 fn _foreach_tan_inplace_each(self_: &[Tensor]) -> Result<()> {
     f::some(self_, None)?;
-    f::together(self_, || {
-        for i in 0..self_.len() {
-            ops::tan_(&self_[i])?;
-        }
-        Ok(())
-    })
+    f::each_(self_, &mut |i: usize| -> Result<()> { ops::tan_(&self_[i]) })
 }
 /// Type of [`_FOREACH_TAN_`].
 pub type ForeachTanInplaceFn = fn(&[Tensor]) -> Result<()>;
@@ -5812,19 +5205,15 @@ pub(super) static _FOREACH_TAN__INFO: OpInfo = OpInfo {
     functional: Some(&super::foreach::_FOREACH_TAN_INFO),
 };
 fn _foreach_tan_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_tan_(&arg::<Vec<Tensor>>(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_ts(ops::_foreach_tan_, a, &[0])
 }
 fn _foreach_tan_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
-    if let Some(_seen) = watched(&_FOREACH_TAN__INFO, &[&self_]) {
-        return ops::_foreach_tan_(self_);
-    }
-    call_fallback(&_FOREACH_TAN__INFO, &[&self_]).map(drop)
+    calls::adapt_ts(&_FOREACH_TAN__INFO, ops::_foreach_tan_, self_)
 }
 
 fn _foreach_asin_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
-    f::together(self_, || (0..self_.len()).map(|i| ops::asin(&self_[i])).collect())
+    f::each(self_, &mut |i: usize| -> Result<Tensor> { ops::asin(&self_[i]) })
 }
 /// Type of [`_FOREACH_ASIN`].
 pub type ForeachAsinFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
@@ -5855,23 +5244,15 @@ pub(super) static _FOREACH_ASIN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_asin_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_asin(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
+    calls::boxed_ts_to_ts(ops::_foreach_asin, a)
 }
 fn _foreach_asin_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&_FOREACH_ASIN_INFO, &[&self_]) {
-        return ops::_foreach_asin(self_);
-    }
-    fallback(&_FOREACH_ASIN_INFO, &[&self_])
+    calls::adapt_ts_to_ts(&_FOREACH_ASIN_INFO, ops::_foreach_asin, self_)
 }
 
 fn _foreach_asin_inplace_each(self_: &[Tensor]) -> Result<()> {
     f::some(self_, None)?;
-    f::together(self_, || {
-        for i in 0..self_.len() {
-            ops::asin_(&self_[i])?;
-        }
-        Ok(())
-    })
+    f::each_(self_, &mut |i: usize| -> Result<()> { ops::asin_(&self_[i]) })
 }
 /// Type of [`_FOREACH_ASIN_`].
 pub type ForeachAsinInplaceFn = fn(&[Tensor]) -> Result<()>;
@@ -5902,19 +5283,15 @@ pub(super) static _FOREACH_ASIN__INFO: OpInfo = OpInfo {
     functional: Some(&super::foreach::_FOREACH_ASIN_INFO),
 };
 fn _foreach_asin_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_asin_(&arg::<Vec<Tensor>>(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_ts(ops::_foreach_asin_, a, &[0])
 }
 fn _foreach_asin_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
-    if let Some(_seen) = watched(&_FOREACH_ASIN__INFO, &[&self_]) {
-        return ops::_foreach_asin_(self_);
-    }
-    call_fallback(&_FOREACH_ASIN__INFO, &[&self_]).map(drop)
+    calls::adapt_ts(&_FOREACH_ASIN__INFO, ops::_foreach_asin_, self_)
 }
 
 fn _foreach_acos_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
-    f::together(self_, || (0..self_.len()).map(|i| ops::acos(&self_[i])).collect())
+    f::each(self_, &mut |i: usize| -> Result<Tensor> { ops::acos(&self_[i]) })
 }
 /// Type of [`_FOREACH_ACOS`].
 pub type ForeachAcosFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
@@ -5945,23 +5322,15 @@ pub(super) static _FOREACH_ACOS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_acos_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_acos(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
+    calls::boxed_ts_to_ts(ops::_foreach_acos, a)
 }
 fn _foreach_acos_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&_FOREACH_ACOS_INFO, &[&self_]) {
-        return ops::_foreach_acos(self_);
-    }
-    fallback(&_FOREACH_ACOS_INFO, &[&self_])
+    calls::adapt_ts_to_ts(&_FOREACH_ACOS_INFO, ops::_foreach_acos, self_)
 }
 
 fn _foreach_acos_inplace_each(self_: &[Tensor]) -> Result<()> {
     f::some(self_, None)?;
-    f::together(self_, || {
-        for i in 0..self_.len() {
-            ops::acos_(&self_[i])?;
-        }
-        Ok(())
-    })
+    f::each_(self_, &mut |i: usize| -> Result<()> { ops::acos_(&self_[i]) })
 }
 /// Type of [`_FOREACH_ACOS_`].
 pub type ForeachAcosInplaceFn = fn(&[Tensor]) -> Result<()>;
@@ -5992,19 +5361,15 @@ pub(super) static _FOREACH_ACOS__INFO: OpInfo = OpInfo {
     functional: Some(&super::foreach::_FOREACH_ACOS_INFO),
 };
 fn _foreach_acos_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_acos_(&arg::<Vec<Tensor>>(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_ts(ops::_foreach_acos_, a, &[0])
 }
 fn _foreach_acos_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
-    if let Some(_seen) = watched(&_FOREACH_ACOS__INFO, &[&self_]) {
-        return ops::_foreach_acos_(self_);
-    }
-    call_fallback(&_FOREACH_ACOS__INFO, &[&self_]).map(drop)
+    calls::adapt_ts(&_FOREACH_ACOS__INFO, ops::_foreach_acos_, self_)
 }
 
 fn _foreach_atan_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
-    f::together(self_, || (0..self_.len()).map(|i| ops::atan(&self_[i])).collect())
+    f::each(self_, &mut |i: usize| -> Result<Tensor> { ops::atan(&self_[i]) })
 }
 /// Type of [`_FOREACH_ATAN`].
 pub type ForeachAtanFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
@@ -6028,23 +5393,15 @@ pub(super) static _FOREACH_ATAN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_atan_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_atan(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
+    calls::boxed_ts_to_ts(ops::_foreach_atan, a)
 }
 fn _foreach_atan_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&_FOREACH_ATAN_INFO, &[&self_]) {
-        return ops::_foreach_atan(self_);
-    }
-    fallback(&_FOREACH_ATAN_INFO, &[&self_])
+    calls::adapt_ts_to_ts(&_FOREACH_ATAN_INFO, ops::_foreach_atan, self_)
 }
 
 fn _foreach_atan_inplace_each(self_: &[Tensor]) -> Result<()> {
     f::some(self_, None)?;
-    f::together(self_, || {
-        for i in 0..self_.len() {
-            ops::atan_(&self_[i])?;
-        }
-        Ok(())
-    })
+    f::each_(self_, &mut |i: usize| -> Result<()> { ops::atan_(&self_[i]) })
 }
 /// Type of [`_FOREACH_ATAN_`].
 pub type ForeachAtanInplaceFn = fn(&[Tensor]) -> Result<()>;
@@ -6068,19 +5425,15 @@ pub(super) static _FOREACH_ATAN__INFO: OpInfo = OpInfo {
     functional: Some(&super::foreach::_FOREACH_ATAN_INFO),
 };
 fn _foreach_atan_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_atan_(&arg::<Vec<Tensor>>(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_ts(ops::_foreach_atan_, a, &[0])
 }
 fn _foreach_atan_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
-    if let Some(_seen) = watched(&_FOREACH_ATAN__INFO, &[&self_]) {
-        return ops::_foreach_atan_(self_);
-    }
-    call_fallback(&_FOREACH_ATAN__INFO, &[&self_]).map(drop)
+    calls::adapt_ts(&_FOREACH_ATAN__INFO, ops::_foreach_atan_, self_)
 }
 
 fn _foreach_sinh_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
-    f::together(self_, || (0..self_.len()).map(|i| ops::sinh(&self_[i])).collect())
+    f::each(self_, &mut |i: usize| -> Result<Tensor> { ops::sinh(&self_[i]) })
 }
 /// Type of [`_FOREACH_SINH`].
 pub type ForeachSinhFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
@@ -6111,23 +5464,15 @@ pub(super) static _FOREACH_SINH_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_sinh_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_sinh(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
+    calls::boxed_ts_to_ts(ops::_foreach_sinh, a)
 }
 fn _foreach_sinh_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&_FOREACH_SINH_INFO, &[&self_]) {
-        return ops::_foreach_sinh(self_);
-    }
-    fallback(&_FOREACH_SINH_INFO, &[&self_])
+    calls::adapt_ts_to_ts(&_FOREACH_SINH_INFO, ops::_foreach_sinh, self_)
 }
 
 fn _foreach_sinh_inplace_each(self_: &[Tensor]) -> Result<()> {
     f::some(self_, None)?;
-    f::together(self_, || {
-        for i in 0..self_.len() {
-            ops::sinh_(&self_[i])?;
-        }
-        Ok(())
-    })
+    f::each_(self_, &mut |i: usize| -> Result<()> { ops::sinh_(&self_[i]) })
 }
 /// Type of [`_FOREACH_SINH_`].
 pub type ForeachSinhInplaceFn = fn(&[Tensor]) -> Result<()>;
@@ -6158,19 +5503,15 @@ pub(super) static _FOREACH_SINH__INFO: OpInfo = OpInfo {
     functional: Some(&super::foreach::_FOREACH_SINH_INFO),
 };
 fn _foreach_sinh_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_sinh_(&arg::<Vec<Tensor>>(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_ts(ops::_foreach_sinh_, a, &[0])
 }
 fn _foreach_sinh_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
-    if let Some(_seen) = watched(&_FOREACH_SINH__INFO, &[&self_]) {
-        return ops::_foreach_sinh_(self_);
-    }
-    call_fallback(&_FOREACH_SINH__INFO, &[&self_]).map(drop)
+    calls::adapt_ts(&_FOREACH_SINH__INFO, ops::_foreach_sinh_, self_)
 }
 
 fn _foreach_cosh_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
-    f::together(self_, || (0..self_.len()).map(|i| ops::cosh(&self_[i])).collect())
+    f::each(self_, &mut |i: usize| -> Result<Tensor> { ops::cosh(&self_[i]) })
 }
 /// Type of [`_FOREACH_COSH`].
 pub type ForeachCoshFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
@@ -6201,23 +5542,15 @@ pub(super) static _FOREACH_COSH_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_cosh_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_cosh(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
+    calls::boxed_ts_to_ts(ops::_foreach_cosh, a)
 }
 fn _foreach_cosh_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&_FOREACH_COSH_INFO, &[&self_]) {
-        return ops::_foreach_cosh(self_);
-    }
-    fallback(&_FOREACH_COSH_INFO, &[&self_])
+    calls::adapt_ts_to_ts(&_FOREACH_COSH_INFO, ops::_foreach_cosh, self_)
 }
 
 fn _foreach_cosh_inplace_each(self_: &[Tensor]) -> Result<()> {
     f::some(self_, None)?;
-    f::together(self_, || {
-        for i in 0..self_.len() {
-            ops::cosh_(&self_[i])?;
-        }
-        Ok(())
-    })
+    f::each_(self_, &mut |i: usize| -> Result<()> { ops::cosh_(&self_[i]) })
 }
 /// Type of [`_FOREACH_COSH_`].
 pub type ForeachCoshInplaceFn = fn(&[Tensor]) -> Result<()>;
@@ -6248,19 +5581,15 @@ pub(super) static _FOREACH_COSH__INFO: OpInfo = OpInfo {
     functional: Some(&super::foreach::_FOREACH_COSH_INFO),
 };
 fn _foreach_cosh_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_cosh_(&arg::<Vec<Tensor>>(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_ts(ops::_foreach_cosh_, a, &[0])
 }
 fn _foreach_cosh_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
-    if let Some(_seen) = watched(&_FOREACH_COSH__INFO, &[&self_]) {
-        return ops::_foreach_cosh_(self_);
-    }
-    call_fallback(&_FOREACH_COSH__INFO, &[&self_]).map(drop)
+    calls::adapt_ts(&_FOREACH_COSH__INFO, ops::_foreach_cosh_, self_)
 }
 
 fn _foreach_tanh_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
-    f::together(self_, || (0..self_.len()).map(|i| ops::tanh(&self_[i])).collect())
+    f::each(self_, &mut |i: usize| -> Result<Tensor> { ops::tanh(&self_[i]) })
 }
 /// Type of [`_FOREACH_TANH`].
 pub type ForeachTanhFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
@@ -6284,23 +5613,15 @@ pub(super) static _FOREACH_TANH_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_tanh_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_tanh(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
+    calls::boxed_ts_to_ts(ops::_foreach_tanh, a)
 }
 fn _foreach_tanh_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&_FOREACH_TANH_INFO, &[&self_]) {
-        return ops::_foreach_tanh(self_);
-    }
-    fallback(&_FOREACH_TANH_INFO, &[&self_])
+    calls::adapt_ts_to_ts(&_FOREACH_TANH_INFO, ops::_foreach_tanh, self_)
 }
 
 fn _foreach_tanh_inplace_each(self_: &[Tensor]) -> Result<()> {
     f::some(self_, None)?;
-    f::together(self_, || {
-        for i in 0..self_.len() {
-            ops::tanh_(&self_[i])?;
-        }
-        Ok(())
-    })
+    f::each_(self_, &mut |i: usize| -> Result<()> { ops::tanh_(&self_[i]) })
 }
 /// Type of [`_FOREACH_TANH_`].
 pub type ForeachTanhInplaceFn = fn(&[Tensor]) -> Result<()>;
@@ -6324,19 +5645,15 @@ pub(super) static _FOREACH_TANH__INFO: OpInfo = OpInfo {
     functional: Some(&super::foreach::_FOREACH_TANH_INFO),
 };
 fn _foreach_tanh_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_tanh_(&arg::<Vec<Tensor>>(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_ts(ops::_foreach_tanh_, a, &[0])
 }
 fn _foreach_tanh_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
-    if let Some(_seen) = watched(&_FOREACH_TANH__INFO, &[&self_]) {
-        return ops::_foreach_tanh_(self_);
-    }
-    call_fallback(&_FOREACH_TANH__INFO, &[&self_]).map(drop)
+    calls::adapt_ts(&_FOREACH_TANH__INFO, ops::_foreach_tanh_, self_)
 }
 
 fn _foreach_floor_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
-    f::together(self_, || (0..self_.len()).map(|i| ops::floor(&self_[i])).collect())
+    f::each(self_, &mut |i: usize| -> Result<Tensor> { ops::floor(&self_[i]) })
 }
 /// Type of [`_FOREACH_FLOOR`].
 pub type ForeachFloorFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
@@ -6360,23 +5677,15 @@ pub(super) static _FOREACH_FLOOR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_floor_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_floor(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
+    calls::boxed_ts_to_ts(ops::_foreach_floor, a)
 }
 fn _foreach_floor_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&_FOREACH_FLOOR_INFO, &[&self_]) {
-        return ops::_foreach_floor(self_);
-    }
-    fallback(&_FOREACH_FLOOR_INFO, &[&self_])
+    calls::adapt_ts_to_ts(&_FOREACH_FLOOR_INFO, ops::_foreach_floor, self_)
 }
 
 fn _foreach_floor_inplace_each(self_: &[Tensor]) -> Result<()> {
     f::some(self_, None)?;
-    f::together(self_, || {
-        for i in 0..self_.len() {
-            ops::floor_(&self_[i])?;
-        }
-        Ok(())
-    })
+    f::each_(self_, &mut |i: usize| -> Result<()> { ops::floor_(&self_[i]) })
 }
 /// Type of [`_FOREACH_FLOOR_`].
 pub type ForeachFloorInplaceFn = fn(&[Tensor]) -> Result<()>;
@@ -6400,19 +5709,15 @@ pub(super) static _FOREACH_FLOOR__INFO: OpInfo = OpInfo {
     functional: Some(&super::foreach::_FOREACH_FLOOR_INFO),
 };
 fn _foreach_floor_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_floor_(&arg::<Vec<Tensor>>(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_ts(ops::_foreach_floor_, a, &[0])
 }
 fn _foreach_floor_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
-    if let Some(_seen) = watched(&_FOREACH_FLOOR__INFO, &[&self_]) {
-        return ops::_foreach_floor_(self_);
-    }
-    call_fallback(&_FOREACH_FLOOR__INFO, &[&self_]).map(drop)
+    calls::adapt_ts(&_FOREACH_FLOOR__INFO, ops::_foreach_floor_, self_)
 }
 
 fn _foreach_ceil_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
-    f::together(self_, || (0..self_.len()).map(|i| ops::ceil(&self_[i])).collect())
+    f::each(self_, &mut |i: usize| -> Result<Tensor> { ops::ceil(&self_[i]) })
 }
 /// Type of [`_FOREACH_CEIL`].
 pub type ForeachCeilFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
@@ -6436,23 +5741,15 @@ pub(super) static _FOREACH_CEIL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_ceil_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_ceil(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
+    calls::boxed_ts_to_ts(ops::_foreach_ceil, a)
 }
 fn _foreach_ceil_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&_FOREACH_CEIL_INFO, &[&self_]) {
-        return ops::_foreach_ceil(self_);
-    }
-    fallback(&_FOREACH_CEIL_INFO, &[&self_])
+    calls::adapt_ts_to_ts(&_FOREACH_CEIL_INFO, ops::_foreach_ceil, self_)
 }
 
 fn _foreach_ceil_inplace_each(self_: &[Tensor]) -> Result<()> {
     f::some(self_, None)?;
-    f::together(self_, || {
-        for i in 0..self_.len() {
-            ops::ceil_(&self_[i])?;
-        }
-        Ok(())
-    })
+    f::each_(self_, &mut |i: usize| -> Result<()> { ops::ceil_(&self_[i]) })
 }
 /// Type of [`_FOREACH_CEIL_`].
 pub type ForeachCeilInplaceFn = fn(&[Tensor]) -> Result<()>;
@@ -6476,19 +5773,15 @@ pub(super) static _FOREACH_CEIL__INFO: OpInfo = OpInfo {
     functional: Some(&super::foreach::_FOREACH_CEIL_INFO),
 };
 fn _foreach_ceil_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_ceil_(&arg::<Vec<Tensor>>(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_ts(ops::_foreach_ceil_, a, &[0])
 }
 fn _foreach_ceil_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
-    if let Some(_seen) = watched(&_FOREACH_CEIL__INFO, &[&self_]) {
-        return ops::_foreach_ceil_(self_);
-    }
-    call_fallback(&_FOREACH_CEIL__INFO, &[&self_]).map(drop)
+    calls::adapt_ts(&_FOREACH_CEIL__INFO, ops::_foreach_ceil_, self_)
 }
 
 fn _foreach_trunc_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
-    f::together(self_, || (0..self_.len()).map(|i| ops::trunc(&self_[i])).collect())
+    f::each(self_, &mut |i: usize| -> Result<Tensor> { ops::trunc(&self_[i]) })
 }
 /// Type of [`_FOREACH_TRUNC`].
 pub type ForeachTruncFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
@@ -6512,23 +5805,15 @@ pub(super) static _FOREACH_TRUNC_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_trunc_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_trunc(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
+    calls::boxed_ts_to_ts(ops::_foreach_trunc, a)
 }
 fn _foreach_trunc_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&_FOREACH_TRUNC_INFO, &[&self_]) {
-        return ops::_foreach_trunc(self_);
-    }
-    fallback(&_FOREACH_TRUNC_INFO, &[&self_])
+    calls::adapt_ts_to_ts(&_FOREACH_TRUNC_INFO, ops::_foreach_trunc, self_)
 }
 
 fn _foreach_trunc_inplace_each(self_: &[Tensor]) -> Result<()> {
     f::some(self_, None)?;
-    f::together(self_, || {
-        for i in 0..self_.len() {
-            ops::trunc_(&self_[i])?;
-        }
-        Ok(())
-    })
+    f::each_(self_, &mut |i: usize| -> Result<()> { ops::trunc_(&self_[i]) })
 }
 /// Type of [`_FOREACH_TRUNC_`].
 pub type ForeachTruncInplaceFn = fn(&[Tensor]) -> Result<()>;
@@ -6552,19 +5837,15 @@ pub(super) static _FOREACH_TRUNC__INFO: OpInfo = OpInfo {
     functional: Some(&super::foreach::_FOREACH_TRUNC_INFO),
 };
 fn _foreach_trunc_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_trunc_(&arg::<Vec<Tensor>>(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_ts(ops::_foreach_trunc_, a, &[0])
 }
 fn _foreach_trunc_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
-    if let Some(_seen) = watched(&_FOREACH_TRUNC__INFO, &[&self_]) {
-        return ops::_foreach_trunc_(self_);
-    }
-    call_fallback(&_FOREACH_TRUNC__INFO, &[&self_]).map(drop)
+    calls::adapt_ts(&_FOREACH_TRUNC__INFO, ops::_foreach_trunc_, self_)
 }
 
 fn _foreach_round_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
-    f::together(self_, || (0..self_.len()).map(|i| ops::round(&self_[i])).collect())
+    f::each(self_, &mut |i: usize| -> Result<Tensor> { ops::round(&self_[i]) })
 }
 /// Type of [`_FOREACH_ROUND`].
 pub type ForeachRoundFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
@@ -6588,23 +5869,15 @@ pub(super) static _FOREACH_ROUND_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_round_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_round(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
+    calls::boxed_ts_to_ts(ops::_foreach_round, a)
 }
 fn _foreach_round_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&_FOREACH_ROUND_INFO, &[&self_]) {
-        return ops::_foreach_round(self_);
-    }
-    fallback(&_FOREACH_ROUND_INFO, &[&self_])
+    calls::adapt_ts_to_ts(&_FOREACH_ROUND_INFO, ops::_foreach_round, self_)
 }
 
 fn _foreach_round_inplace_each(self_: &[Tensor]) -> Result<()> {
     f::some(self_, None)?;
-    f::together(self_, || {
-        for i in 0..self_.len() {
-            ops::round_(&self_[i])?;
-        }
-        Ok(())
-    })
+    f::each_(self_, &mut |i: usize| -> Result<()> { ops::round_(&self_[i]) })
 }
 /// Type of [`_FOREACH_ROUND_`].
 pub type ForeachRoundInplaceFn = fn(&[Tensor]) -> Result<()>;
@@ -6628,19 +5901,15 @@ pub(super) static _FOREACH_ROUND__INFO: OpInfo = OpInfo {
     functional: Some(&super::foreach::_FOREACH_ROUND_INFO),
 };
 fn _foreach_round_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_round_(&arg::<Vec<Tensor>>(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_ts(ops::_foreach_round_, a, &[0])
 }
 fn _foreach_round_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
-    if let Some(_seen) = watched(&_FOREACH_ROUND__INFO, &[&self_]) {
-        return ops::_foreach_round_(self_);
-    }
-    call_fallback(&_FOREACH_ROUND__INFO, &[&self_]).map(drop)
+    calls::adapt_ts(&_FOREACH_ROUND__INFO, ops::_foreach_round_, self_)
 }
 
 fn _foreach_frac_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
-    f::together(self_, || (0..self_.len()).map(|i| ops::frac(&self_[i])).collect())
+    f::each(self_, &mut |i: usize| -> Result<Tensor> { ops::frac(&self_[i]) })
 }
 /// Type of [`_FOREACH_FRAC`].
 pub type ForeachFracFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
@@ -6664,23 +5933,15 @@ pub(super) static _FOREACH_FRAC_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_frac_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_frac(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
+    calls::boxed_ts_to_ts(ops::_foreach_frac, a)
 }
 fn _foreach_frac_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&_FOREACH_FRAC_INFO, &[&self_]) {
-        return ops::_foreach_frac(self_);
-    }
-    fallback(&_FOREACH_FRAC_INFO, &[&self_])
+    calls::adapt_ts_to_ts(&_FOREACH_FRAC_INFO, ops::_foreach_frac, self_)
 }
 
 fn _foreach_frac_inplace_each(self_: &[Tensor]) -> Result<()> {
     f::some(self_, None)?;
-    f::together(self_, || {
-        for i in 0..self_.len() {
-            ops::frac_(&self_[i])?;
-        }
-        Ok(())
-    })
+    f::each_(self_, &mut |i: usize| -> Result<()> { ops::frac_(&self_[i]) })
 }
 /// Type of [`_FOREACH_FRAC_`].
 pub type ForeachFracInplaceFn = fn(&[Tensor]) -> Result<()>;
@@ -6704,19 +5965,15 @@ pub(super) static _FOREACH_FRAC__INFO: OpInfo = OpInfo {
     functional: Some(&super::foreach::_FOREACH_FRAC_INFO),
 };
 fn _foreach_frac_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_frac_(&arg::<Vec<Tensor>>(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_ts(ops::_foreach_frac_, a, &[0])
 }
 fn _foreach_frac_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
-    if let Some(_seen) = watched(&_FOREACH_FRAC__INFO, &[&self_]) {
-        return ops::_foreach_frac_(self_);
-    }
-    call_fallback(&_FOREACH_FRAC__INFO, &[&self_]).map(drop)
+    calls::adapt_ts(&_FOREACH_FRAC__INFO, ops::_foreach_frac_, self_)
 }
 
 fn _foreach_sigmoid_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
-    f::together(self_, || (0..self_.len()).map(|i| ops::sigmoid(&self_[i])).collect())
+    f::each(self_, &mut |i: usize| -> Result<Tensor> { ops::sigmoid(&self_[i]) })
 }
 /// Type of [`_FOREACH_SIGMOID`].
 pub type ForeachSigmoidFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
@@ -6740,23 +5997,15 @@ pub(super) static _FOREACH_SIGMOID_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_sigmoid_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_sigmoid(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
+    calls::boxed_ts_to_ts(ops::_foreach_sigmoid, a)
 }
 fn _foreach_sigmoid_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&_FOREACH_SIGMOID_INFO, &[&self_]) {
-        return ops::_foreach_sigmoid(self_);
-    }
-    fallback(&_FOREACH_SIGMOID_INFO, &[&self_])
+    calls::adapt_ts_to_ts(&_FOREACH_SIGMOID_INFO, ops::_foreach_sigmoid, self_)
 }
 
 fn _foreach_sigmoid_inplace_each(self_: &[Tensor]) -> Result<()> {
     f::some(self_, None)?;
-    f::together(self_, || {
-        for i in 0..self_.len() {
-            ops::sigmoid_(&self_[i])?;
-        }
-        Ok(())
-    })
+    f::each_(self_, &mut |i: usize| -> Result<()> { ops::sigmoid_(&self_[i]) })
 }
 /// Type of [`_FOREACH_SIGMOID_`].
 pub type ForeachSigmoidInplaceFn = fn(&[Tensor]) -> Result<()>;
@@ -6780,12 +6029,8 @@ pub(super) static _FOREACH_SIGMOID__INFO: OpInfo = OpInfo {
     functional: Some(&super::foreach::_FOREACH_SIGMOID_INFO),
 };
 fn _foreach_sigmoid_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_sigmoid_(&arg::<Vec<Tensor>>(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_ts(ops::_foreach_sigmoid_, a, &[0])
 }
 fn _foreach_sigmoid_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
-    if let Some(_seen) = watched(&_FOREACH_SIGMOID__INFO, &[&self_]) {
-        return ops::_foreach_sigmoid_(self_);
-    }
-    call_fallback(&_FOREACH_SIGMOID__INFO, &[&self_]).map(drop)
+    calls::adapt_ts(&_FOREACH_SIGMOID__INFO, ops::_foreach_sigmoid_, self_)
 }

@@ -3,7 +3,7 @@
 //! Operators of the family `histogram`.
 
 #[allow(unused_imports)]
-use super::{D, a, args, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, calls, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::histogram as f;
 
@@ -46,12 +46,12 @@ pub(super) static HISTOGRAM_EDGES_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn histogram_edges_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::histogram_edges(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        arg::<Option<Tensor>>(a, 2)?.as_ref(),
-        arg(a, 3)?,
-    )?
+    or_return!(ops::histogram_edges(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(arg::<Option<Tensor>>(a, 2)).as_ref(),
+        or_return!(arg(a, 3))
+    ))
     .into_values()
 }
 fn histogram_edges_adaptor(
@@ -60,10 +60,9 @@ fn histogram_edges_adaptor(
     weight: Option<&Tensor>,
     density: bool,
 ) -> Result<(Tensor, Tensor)> {
-    if let Some(_seen) = watched(&HISTOGRAM_EDGES_INFO, &[&self_, &bins, &weight, &density]) {
-        return ops::histogram_edges(self_, bins, weight, density);
-    }
-    fallback(&HISTOGRAM_EDGES_INFO, &[&self_, &bins, &weight, &density])
+    adapted(&HISTOGRAM_EDGES_INFO, &[&self_, &bins, &weight, &density], &mut |()| {
+        ops::histogram_edges(self_, bins, weight, density)
+    })
 }
 
 fn histogram_edges_out_cpu(
@@ -74,7 +73,7 @@ fn histogram_edges_out_cpu(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    let r = f::histogram_edges(self_, bins, weight, density)?;
+    let r = or_return!(f::histogram_edges(self_, bins, weight, density));
     out::copy_to_out(&OutDtype::Cast, out0, &r.0)?;
     out::copy_to_out(&OutDtype::Cast, out1, &r.1)
 }
@@ -86,7 +85,7 @@ fn histogram_edges_out_cuda(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    let r = f::histogram_edges(self_, bins, weight, density)?;
+    let r = or_return!(f::histogram_edges(self_, bins, weight, density));
     out::copy_to_out(&OutDtype::Cast, out0, &r.0)?;
     out::copy_to_out(&OutDtype::Cast, out1, &r.1)
 }
@@ -98,7 +97,7 @@ fn histogram_edges_out_meta(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    let r = f::histogram_edges(self_, bins, weight, density)?;
+    let r = or_return!(f::histogram_edges(self_, bins, weight, density));
     out::copy_to_out(&OutDtype::Cast, out0, &r.0)?;
     out::copy_to_out(&OutDtype::Cast, out1, &r.1)
 }
@@ -110,7 +109,7 @@ fn histogram_edges_out_private(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    let r = f::histogram_edges(self_, bins, weight, density)?;
+    let r = or_return!(f::histogram_edges(self_, bins, weight, density));
     out::copy_to_out(&OutDtype::Cast, out0, &r.0)?;
     out::copy_to_out(&OutDtype::Cast, out1, &r.1)
 }
@@ -156,16 +155,16 @@ pub(super) static HISTOGRAM_EDGES_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&HISTOGRAM_EDGES_INFO),
 };
 fn histogram_edges_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out0 = arg::<Tensor>(a, 4)?;
-    let mut out1 = arg::<Tensor>(a, 5)?;
-    ops::histogram_edges_out(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        arg::<Option<Tensor>>(a, 2)?.as_ref(),
-        arg(a, 3)?,
+    let mut out0 = or_return!(arg::<Tensor>(a, 4));
+    let mut out1 = or_return!(arg::<Tensor>(a, 5));
+    or_return!(ops::histogram_edges_out(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(arg::<Option<Tensor>>(a, 2)).as_ref(),
+        or_return!(arg(a, 3)),
         &mut out0,
-        &mut out1,
-    )?;
+        &mut out1
+    ));
     Ok(vec![out0.into_value(), out1.into_value()])
 }
 fn histogram_edges_out_adaptor(
@@ -176,14 +175,13 @@ fn histogram_edges_out_adaptor(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) =
-        watched(&HISTOGRAM_EDGES_OUT_INFO, &[&self_, &bins, &weight, &density, &&*out0, &&*out1])
-    {
+    let values_: &[&dyn AsValue] = &[&self_, &bins, &weight, &density, &&*out0, &&*out1];
+    if let Some(_seen) = watched(&HISTOGRAM_EDGES_OUT_INFO, values_) {
         return ops::histogram_edges_out(self_, bins, weight, density, out0, out1);
     }
-    let v = call_fallback(&HISTOGRAM_EDGES_OUT_INFO, &[&self_, &bins, &weight, &density, &&*out0, &&*out1])?;
-    *out0 = arg(&v, 0)?;
-    *out1 = arg(&v, 1)?;
+    let v = or_return!(call_fallback(&HISTOGRAM_EDGES_OUT_INFO, values_));
+    *out0 = or_return!(arg(&v, 0));
+    *out1 = or_return!(arg(&v, 1));
     Ok(())
 }
 
@@ -227,13 +225,13 @@ pub(super) static HISTOGRAM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn histogram_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::histogram(
-        tensor_arg(a, 0)?,
-        arg(a, 1)?,
-        arg::<Option<Vec<f64>>>(a, 2)?.as_deref(),
-        arg::<Option<Tensor>>(a, 3)?.as_ref(),
-        arg(a, 4)?,
-    )?
+    or_return!(ops::histogram(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg::<Option<Vec<f64>>>(a, 2)).as_deref(),
+        or_return!(arg::<Option<Tensor>>(a, 3)).as_ref(),
+        or_return!(arg(a, 4))
+    ))
     .into_values()
 }
 fn histogram_adaptor(
@@ -243,10 +241,9 @@ fn histogram_adaptor(
     weight: Option<&Tensor>,
     density: bool,
 ) -> Result<(Tensor, Tensor)> {
-    if let Some(_seen) = watched(&HISTOGRAM_INFO, &[&self_, &bins, &range, &weight, &density]) {
-        return ops::histogram(self_, bins, range, weight, density);
-    }
-    fallback(&HISTOGRAM_INFO, &[&self_, &bins, &range, &weight, &density])
+    adapted(&HISTOGRAM_INFO, &[&self_, &bins, &range, &weight, &density], &mut |()| {
+        ops::histogram(self_, bins, range, weight, density)
+    })
 }
 
 fn histogram_out_cpu(
@@ -258,7 +255,7 @@ fn histogram_out_cpu(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    let r = f::histogram(self_, bins, range, weight, density)?;
+    let r = or_return!(f::histogram(self_, bins, range, weight, density));
     out::copy_to_out(&OutDtype::Cast, out0, &r.0)?;
     out::copy_to_out(&OutDtype::Cast, out1, &r.1)
 }
@@ -271,7 +268,7 @@ fn histogram_out_cuda(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    let r = f::histogram(self_, bins, range, weight, density)?;
+    let r = or_return!(f::histogram(self_, bins, range, weight, density));
     out::copy_to_out(&OutDtype::Cast, out0, &r.0)?;
     out::copy_to_out(&OutDtype::Cast, out1, &r.1)
 }
@@ -284,7 +281,7 @@ fn histogram_out_meta(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    let r = f::histogram(self_, bins, range, weight, density)?;
+    let r = or_return!(f::histogram(self_, bins, range, weight, density));
     out::copy_to_out(&OutDtype::Cast, out0, &r.0)?;
     out::copy_to_out(&OutDtype::Cast, out1, &r.1)
 }
@@ -297,7 +294,7 @@ fn histogram_out_private(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    let r = f::histogram(self_, bins, range, weight, density)?;
+    let r = or_return!(f::histogram(self_, bins, range, weight, density));
     out::copy_to_out(&OutDtype::Cast, out0, &r.0)?;
     out::copy_to_out(&OutDtype::Cast, out1, &r.1)
 }
@@ -344,17 +341,17 @@ pub(super) static HISTOGRAM_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&HISTOGRAM_INFO),
 };
 fn histogram_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out0 = arg::<Tensor>(a, 5)?;
-    let mut out1 = arg::<Tensor>(a, 6)?;
-    ops::histogram_out(
-        tensor_arg(a, 0)?,
-        arg(a, 1)?,
-        arg::<Option<Vec<f64>>>(a, 2)?.as_deref(),
-        arg::<Option<Tensor>>(a, 3)?.as_ref(),
-        arg(a, 4)?,
+    let mut out0 = or_return!(arg::<Tensor>(a, 5));
+    let mut out1 = or_return!(arg::<Tensor>(a, 6));
+    or_return!(ops::histogram_out(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg::<Option<Vec<f64>>>(a, 2)).as_deref(),
+        or_return!(arg::<Option<Tensor>>(a, 3)).as_ref(),
+        or_return!(arg(a, 4)),
         &mut out0,
-        &mut out1,
-    )?;
+        &mut out1
+    ));
     Ok(vec![out0.into_value(), out1.into_value()])
 }
 fn histogram_out_adaptor(
@@ -366,15 +363,13 @@ fn histogram_out_adaptor(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) =
-        watched(&HISTOGRAM_OUT_INFO, &[&self_, &bins, &range, &weight, &density, &&*out0, &&*out1])
-    {
+    let values_: &[&dyn AsValue] = &[&self_, &bins, &range, &weight, &density, &&*out0, &&*out1];
+    if let Some(_seen) = watched(&HISTOGRAM_OUT_INFO, values_) {
         return ops::histogram_out(self_, bins, range, weight, density, out0, out1);
     }
-    let v =
-        call_fallback(&HISTOGRAM_OUT_INFO, &[&self_, &bins, &range, &weight, &density, &&*out0, &&*out1])?;
-    *out0 = arg(&v, 0)?;
-    *out1 = arg(&v, 1)?;
+    let v = or_return!(call_fallback(&HISTOGRAM_OUT_INFO, values_));
+    *out0 = or_return!(arg(&v, 0));
+    *out1 = or_return!(arg(&v, 1));
     Ok(())
 }
 
@@ -419,13 +414,13 @@ pub(super) static HISTOGRAMDD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn histogramdd_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::histogramdd(
-        tensor_arg(a, 0)?,
-        &arg::<Vec<i64>>(a, 1)?,
-        arg::<Option<Vec<f64>>>(a, 2)?.as_deref(),
-        arg::<Option<Tensor>>(a, 3)?.as_ref(),
-        arg(a, 4)?,
-    )?
+    or_return!(ops::histogramdd(
+        or_return!(tensor_arg(a, 0)),
+        &or_return!(arg::<Vec<i64>>(a, 1)),
+        or_return!(arg::<Option<Vec<f64>>>(a, 2)).as_deref(),
+        or_return!(arg::<Option<Tensor>>(a, 3)).as_ref(),
+        or_return!(arg(a, 4))
+    ))
     .into_values()
 }
 fn histogramdd_adaptor(
@@ -435,10 +430,9 @@ fn histogramdd_adaptor(
     weight: Option<&Tensor>,
     density: bool,
 ) -> Result<(Tensor, Vec<Tensor>)> {
-    if let Some(_seen) = watched(&HISTOGRAMDD_INFO, &[&self_, &bins, &range, &weight, &density]) {
-        return ops::histogramdd(self_, bins, range, weight, density);
-    }
-    fallback(&HISTOGRAMDD_INFO, &[&self_, &bins, &range, &weight, &density])
+    adapted(&HISTOGRAMDD_INFO, &[&self_, &bins, &range, &weight, &density], &mut |()| {
+        ops::histogramdd(self_, bins, range, weight, density)
+    })
 }
 
 /// Type of [`HISTOGRAMDD_EDGES`].
@@ -482,13 +476,13 @@ pub(super) static HISTOGRAMDD_EDGES_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn histogramdd_edges_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::histogramdd_edges(
-        tensor_arg(a, 0)?,
-        &arg::<Vec<Tensor>>(a, 1)?,
-        arg::<Option<Vec<f64>>>(a, 2)?.as_deref(),
-        arg::<Option<Tensor>>(a, 3)?.as_ref(),
-        arg(a, 4)?,
-    )?
+    or_return!(ops::histogramdd_edges(
+        or_return!(tensor_arg(a, 0)),
+        &or_return!(arg::<Vec<Tensor>>(a, 1)),
+        or_return!(arg::<Option<Vec<f64>>>(a, 2)).as_deref(),
+        or_return!(arg::<Option<Tensor>>(a, 3)).as_ref(),
+        or_return!(arg(a, 4))
+    ))
     .into_values()
 }
 fn histogramdd_edges_adaptor(
@@ -498,10 +492,9 @@ fn histogramdd_edges_adaptor(
     weight: Option<&Tensor>,
     density: bool,
 ) -> Result<(Tensor, Vec<Tensor>)> {
-    if let Some(_seen) = watched(&HISTOGRAMDD_EDGES_INFO, &[&self_, &bins, &range, &weight, &density]) {
-        return ops::histogramdd_edges(self_, bins, range, weight, density);
-    }
-    fallback(&HISTOGRAMDD_EDGES_INFO, &[&self_, &bins, &range, &weight, &density])
+    adapted(&HISTOGRAMDD_EDGES_INFO, &[&self_, &bins, &range, &weight, &density], &mut |()| {
+        ops::histogramdd_edges(self_, bins, range, weight, density)
+    })
 }
 
 /// Type of [`HISTOGRAMDD_BINS`].
@@ -545,13 +538,13 @@ pub(super) static HISTOGRAMDD_BINS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn histogramdd_bins_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::histogramdd_bins(
-        tensor_arg(a, 0)?,
-        arg(a, 1)?,
-        arg::<Option<Vec<f64>>>(a, 2)?.as_deref(),
-        arg::<Option<Tensor>>(a, 3)?.as_ref(),
-        arg(a, 4)?,
-    )?
+    or_return!(ops::histogramdd_bins(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg::<Option<Vec<f64>>>(a, 2)).as_deref(),
+        or_return!(arg::<Option<Tensor>>(a, 3)).as_ref(),
+        or_return!(arg(a, 4))
+    ))
     .into_values()
 }
 fn histogramdd_bins_adaptor(
@@ -561,8 +554,7 @@ fn histogramdd_bins_adaptor(
     weight: Option<&Tensor>,
     density: bool,
 ) -> Result<(Tensor, Vec<Tensor>)> {
-    if let Some(_seen) = watched(&HISTOGRAMDD_BINS_INFO, &[&self_, &bins, &range, &weight, &density]) {
-        return ops::histogramdd_bins(self_, bins, range, weight, density);
-    }
-    fallback(&HISTOGRAMDD_BINS_INFO, &[&self_, &bins, &range, &weight, &density])
+    adapted(&HISTOGRAMDD_BINS_INFO, &[&self_, &bins, &range, &weight, &density], &mut |()| {
+        ops::histogramdd_bins(self_, bins, range, weight, density)
+    })
 }

@@ -20,9 +20,9 @@ impl Backward for HistogramEdgesBackward {
     const NAME: &'static str = "HistogramBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let g0 = if cx.need(0) { Some(no_derivative("aten::histogram")?) } else { None };
-        let g1 = if cx.need(1) { Some(no_derivative("aten::histogram")?) } else { None };
-        let g2 = if cx.need(2) { Some(no_derivative("aten::histogram")?) } else { None };
+        let g0 = if cx.need(0) { Some(or_return!(no_derivative("aten::histogram"))) } else { None };
+        let g1 = if cx.need(1) { Some(or_return!(no_derivative("aten::histogram"))) } else { None };
+        let g2 = if cx.need(2) { Some(or_return!(no_derivative("aten::histogram"))) } else { None };
         Ok(Grads::from_iter([g0, g1, g2]))
     }
 }
@@ -33,7 +33,10 @@ pub(super) fn histogram_edges_autograd(
     density: bool,
 ) -> Result<(Tensor, Tensor)> {
     let rec = rt::recording(&[self_, bins]) || rt::recording_opt(&[weight]);
-    let (mut out0, out1) = rt::below(|| ops::histogram_edges(self_, bins, weight, density))?;
+    let (mut out0, out1) = or_return!({
+        let _below = rt::Below::new();
+        ops::histogram_edges(self_, bins, weight, density)
+    });
     if rec {
         let edges = Edges::of([Some(self_), Some(bins), weight]);
         let body = HistogramEdgesBackward;
@@ -49,7 +52,7 @@ pub(super) fn histogram_edges_autograd(
         })
     {
         let t = rt::jvp(|| ok(no_derivative("aten::histogram")).map(Some))?;
-        rt::set_tangent(&out0, t)?;
+        rt::set_tangent(&out0, Ok(t))?;
     }
     Ok((out0, out1))
 }
@@ -62,7 +65,7 @@ pub(super) fn histogram_edges_out_autograd(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out(
+    or_return!(rt::check_out(
         "aten::histogram",
         &{
             let mut v: Vec<&Tensor> = Vec::new();
@@ -71,9 +74,10 @@ pub(super) fn histogram_edges_out_autograd(
             v.extend(weight);
             v
         },
-        &[&*out0, &*out1],
-    )?;
-    rt::below(|| ops::histogram_edges_out(self_, bins, weight, density, out0, out1))
+        &[&*out0, &*out1]
+    ));
+    let _below = rt::Below::new();
+    ops::histogram_edges_out(self_, bins, weight, density, out0, out1)
 }
 /// Node of `histogram.bin_ct`.
 pub struct HistogramBackward;
@@ -81,8 +85,8 @@ impl Backward for HistogramBackward {
     const NAME: &'static str = "HistogramBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let g0 = if cx.need(0) { Some(no_derivative("aten::histogram")?) } else { None };
-        let g1 = if cx.need(1) { Some(no_derivative("aten::histogram")?) } else { None };
+        let g0 = if cx.need(0) { Some(or_return!(no_derivative("aten::histogram"))) } else { None };
+        let g1 = if cx.need(1) { Some(or_return!(no_derivative("aten::histogram"))) } else { None };
         Ok(Grads::from_buf([g0, g1]))
     }
 }
@@ -94,7 +98,10 @@ pub(super) fn histogram_autograd(
     density: bool,
 ) -> Result<(Tensor, Tensor)> {
     let rec = rt::recording(&[self_]) || rt::recording_opt(&[weight]);
-    let (mut out0, out1) = rt::below(|| ops::histogram(self_, bins, range, weight, density))?;
+    let (mut out0, out1) = or_return!({
+        let _below = rt::Below::new();
+        ops::histogram(self_, bins, range, weight, density)
+    });
     if rec {
         let edges = Edges::of([Some(self_), weight]);
         let body = HistogramBackward;
@@ -109,7 +116,7 @@ pub(super) fn histogram_autograd(
         })
     {
         let t = rt::jvp(|| ok(no_derivative("aten::histogram")).map(Some))?;
-        rt::set_tangent(&out0, t)?;
+        rt::set_tangent(&out0, Ok(t))?;
     }
     Ok((out0, out1))
 }
@@ -123,7 +130,7 @@ pub(super) fn histogram_out_autograd(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out(
+    or_return!(rt::check_out(
         "histogram",
         &{
             let mut v: Vec<&Tensor> = Vec::new();
@@ -131,9 +138,10 @@ pub(super) fn histogram_out_autograd(
             v.extend(weight);
             v
         },
-        &[&*out0, &*out1],
-    )?;
-    rt::below(|| ops::histogram_out(self_, bins, range, weight, density, out0, out1))
+        &[&*out0, &*out1]
+    ));
+    let _below = rt::Below::new();
+    ops::histogram_out(self_, bins, range, weight, density, out0, out1)
 }
 /// Node of `histogramdd`.
 pub struct HistogramddBackward;
@@ -141,8 +149,8 @@ impl Backward for HistogramddBackward {
     const NAME: &'static str = "HistogramddBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let g0 = if cx.need(0) { Some(no_derivative("aten::histogramdd")?) } else { None };
-        let g1 = if cx.need(1) { Some(no_derivative("aten::histogramdd")?) } else { None };
+        let g0 = if cx.need(0) { Some(or_return!(no_derivative("aten::histogramdd"))) } else { None };
+        let g1 = if cx.need(1) { Some(or_return!(no_derivative("aten::histogramdd"))) } else { None };
         Ok(Grads::from_buf([g0, g1]))
     }
 }
@@ -154,7 +162,10 @@ pub(super) fn histogramdd_autograd(
     density: bool,
 ) -> Result<(Tensor, Vec<Tensor>)> {
     let rec = rt::recording(&[self_]) || rt::recording_opt(&[weight]);
-    let (mut out0, out1) = rt::below(|| ops::histogramdd(self_, bins, range, weight, density))?;
+    let (mut out0, out1) = or_return!({
+        let _below = rt::Below::new();
+        ops::histogramdd(self_, bins, range, weight, density)
+    });
     if rec {
         let edges = Edges::of([Some(self_), weight]);
         let body = HistogramddBackward;
@@ -169,7 +180,7 @@ pub(super) fn histogramdd_autograd(
         })
     {
         let t = rt::jvp(|| ok(no_derivative("aten::histogramdd")).map(Some))?;
-        rt::set_tangent(&out0, t)?;
+        rt::set_tangent(&out0, Ok(t))?;
     }
     Ok((out0, out1))
 }
@@ -182,13 +193,17 @@ impl Backward for HistogramddEdgesBackward {
     const NAME: &'static str = "HistogramddBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let g0 = if cx.need(0) { Some(no_derivative("aten::histogramdd")?) } else { None };
+        let g0 = if cx.need(0) { Some(or_return!(no_derivative("aten::histogramdd"))) } else { None };
         let g1 = if cx.need_any(1..1 + self.bins_len) {
-            no_derivative_list("aten::histogramdd")?
+            or_return!(no_derivative_list("aten::histogramdd"))
         } else {
             vec![None; self.bins_len]
         };
-        let g2 = if cx.need(1 + self.bins_len) { Some(no_derivative("aten::histogramdd")?) } else { None };
+        let g2 = if cx.need(1 + self.bins_len) {
+            Some(or_return!(no_derivative("aten::histogramdd")))
+        } else {
+            None
+        };
         let mut out = Grads::new();
         out.push(g0);
         out.extend(g1);
@@ -204,7 +219,10 @@ pub(super) fn histogramdd_edges_autograd(
     density: bool,
 ) -> Result<(Tensor, Vec<Tensor>)> {
     let rec = rt::recording(&[self_]) || rt::recording_opt(&[weight]) || rt::recording_list(bins);
-    let (mut out0, out1) = rt::below(|| ops::histogramdd_edges(self_, bins, range, weight, density))?;
+    let (mut out0, out1) = or_return!({
+        let _below = rt::Below::new();
+        ops::histogramdd_edges(self_, bins, range, weight, density)
+    });
     if rec {
         let edges = Edges::new().tensor(self_).list(bins).opt(weight);
         let body = HistogramddEdgesBackward { bins_len: bins.len() };
@@ -220,7 +238,7 @@ pub(super) fn histogramdd_edges_autograd(
         })
     {
         let t = rt::jvp(|| ok(no_derivative("aten::histogramdd")).map(Some))?;
-        rt::set_tangent(&out0, t)?;
+        rt::set_tangent(&out0, Ok(t))?;
     }
     Ok((out0, out1))
 }
@@ -231,8 +249,8 @@ impl Backward for HistogramddBinsBackward {
     const NAME: &'static str = "HistogramddBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let g0 = if cx.need(0) { Some(no_derivative("aten::histogramdd")?) } else { None };
-        let g1 = if cx.need(1) { Some(no_derivative("aten::histogramdd")?) } else { None };
+        let g0 = if cx.need(0) { Some(or_return!(no_derivative("aten::histogramdd"))) } else { None };
+        let g1 = if cx.need(1) { Some(or_return!(no_derivative("aten::histogramdd"))) } else { None };
         Ok(Grads::from_buf([g0, g1]))
     }
 }
@@ -244,7 +262,10 @@ pub(super) fn histogramdd_bins_autograd(
     density: bool,
 ) -> Result<(Tensor, Vec<Tensor>)> {
     let rec = rt::recording(&[self_]) || rt::recording_opt(&[weight]);
-    let (mut out0, out1) = rt::below(|| ops::histogramdd_bins(self_, bins, range, weight, density))?;
+    let (mut out0, out1) = or_return!({
+        let _below = rt::Below::new();
+        ops::histogramdd_bins(self_, bins, range, weight, density)
+    });
     if rec {
         let edges = Edges::of([Some(self_), weight]);
         let body = HistogramddBinsBackward;
@@ -259,7 +280,7 @@ pub(super) fn histogramdd_bins_autograd(
         })
     {
         let t = rt::jvp(|| ok(no_derivative("aten::histogramdd")).map(Some))?;
-        rt::set_tangent(&out0, t)?;
+        rt::set_tangent(&out0, Ok(t))?;
     }
     Ok((out0, out1))
 }

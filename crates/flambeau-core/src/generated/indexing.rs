@@ -3,22 +3,20 @@
 //! Operators of the family `indexing`.
 
 #[allow(unused_imports)]
-use super::{D, a, args, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, calls, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::indexing as f;
 
 /// A back end's kernel of `index.Tensor`.
 pub type IndexKernel = fn(&args::Index, &Tensor) -> Result<()>;
 /// The kernels of `index.Tensor`.
-pub static INDEX_KERNEL: Kernel<IndexKernel> = Kernel::new(f::index_cpu, &[&INDEX]);
+pub static INDEX_KERNEL: Kernel<IndexKernel> = Kernel::new(f::index_cpu, &[INDEX.any()]);
 
 fn index_slot(self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Tensor> {
     let given = args::Index { self_, indices };
-    let m = f::index_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = INDEX_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::index_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(INDEX_KERNEL.run(m.device, &mut |kernel: IndexKernel| -> Result<()> { kernel(&given, &o) }));
     Ok(o)
 }
 /// Type of [`INDEX`].
@@ -49,20 +47,18 @@ pub(super) static INDEX_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn index_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::index(tensor_arg(a, 0)?, &arg::<Vec<Option<Tensor>>>(a, 1)?)?.into_values()
+    or_return!(ops::index(or_return!(tensor_arg(a, 0)), &or_return!(arg::<Vec<Option<Tensor>>>(a, 1))))
+        .into_values()
 }
 fn index_adaptor(self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Tensor> {
-    if let Some(_seen) = watched(&INDEX_INFO, &[&self_, &indices]) {
-        return ops::index(self_, indices);
-    }
-    fallback(&INDEX_INFO, &[&self_, &indices])
+    adapted(&INDEX_INFO, &[&self_, &indices], &mut |()| ops::index(self_, indices))
 }
 
 /// A back end's kernel of `index_put`.
 pub type IndexPutKernel = fn(&args::IndexPut, &Tensor) -> Result<()>;
 /// The kernels of `index_put`.
 pub static INDEX_PUT_KERNEL: Kernel<IndexPutKernel> =
-    Kernel::new(f::index_put_cpu, &[&INDEX_PUT, &INDEX_PUT_]);
+    Kernel::new(f::index_put_cpu, &[INDEX_PUT.any(), INDEX_PUT_.any()]);
 
 fn index_put_slot(
     self_: &Tensor,
@@ -71,11 +67,11 @@ fn index_put_slot(
     accumulate: bool,
 ) -> Result<Tensor> {
     let given = args::IndexPut { self_, indices, values, accumulate };
-    let m = f::index_put_shape(&given)?;
-    let o = m.copy(self_)?;
-    if let Some(kernel) = INDEX_PUT_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::index_put_shape(&given));
+    let o = or_return!(m.copy(self_));
+    or_return!(
+        INDEX_PUT_KERNEL.run(m.device, &mut |kernel: IndexPutKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`INDEX_PUT`].
@@ -122,8 +118,13 @@ pub(super) static INDEX_PUT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn index_put_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::index_put(tensor_arg(a, 0)?, &arg::<Vec<Option<Tensor>>>(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?)?
-        .into_values()
+    or_return!(ops::index_put(
+        or_return!(tensor_arg(a, 0)),
+        &or_return!(arg::<Vec<Option<Tensor>>>(a, 1)),
+        or_return!(tensor_arg(a, 2)),
+        or_return!(arg(a, 3))
+    ))
+    .into_values()
 }
 fn index_put_adaptor(
     self_: &Tensor,
@@ -131,10 +132,9 @@ fn index_put_adaptor(
     values: &Tensor,
     accumulate: bool,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&INDEX_PUT_INFO, &[&self_, &indices, &values, &accumulate]) {
-        return ops::index_put(self_, indices, values, accumulate);
-    }
-    fallback(&INDEX_PUT_INFO, &[&self_, &indices, &values, &accumulate])
+    adapted(&INDEX_PUT_INFO, &[&self_, &indices, &values, &accumulate], &mut |()| {
+        ops::index_put(self_, indices, values, accumulate)
+    })
 }
 
 fn index_put_inplace_slot(
@@ -144,16 +144,17 @@ fn index_put_inplace_slot(
     accumulate: bool,
 ) -> Result<()> {
     let given = args::IndexPut { self_, indices, values, accumulate };
-    let m = f::index_put_shape(&given)?;
-    let o = m.inplace(self_, &{
+    let m = or_return!(f::index_put_shape(&given));
+    let o = or_return!(m.inplace(self_, &{
         let mut v: Vec<&Tensor> = Vec::new();
         v.extend(indices.iter().flatten());
         v.push(values);
         v
-    })?;
-    if let Some(kernel) = INDEX_PUT_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o.tensor()))?;
-    }
+    }));
+    or_return!(
+        INDEX_PUT_KERNEL
+            .run(m.device, &mut |kernel: IndexPutKernel| -> Result<()> { kernel(&given, o.tensor()) })
+    );
     o.finish()
 }
 /// Type of [`INDEX_PUT_`].
@@ -193,7 +194,12 @@ pub(super) static INDEX_PUT__INFO: OpInfo = OpInfo {
     functional: Some(&INDEX_PUT_INFO),
 };
 fn index_put_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::index_put_(tensor_arg(a, 0)?, &arg::<Vec<Option<Tensor>>>(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?)?;
+    or_return!(ops::index_put_(
+        or_return!(tensor_arg(a, 0)),
+        &or_return!(arg::<Vec<Option<Tensor>>>(a, 1)),
+        or_return!(tensor_arg(a, 2)),
+        or_return!(arg(a, 3))
+    ));
     Ok(vec![a[0].clone()])
 }
 fn index_put_inplace_adaptor(
@@ -202,24 +208,22 @@ fn index_put_inplace_adaptor(
     values: &Tensor,
     accumulate: bool,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&INDEX_PUT__INFO, &[&self_, &indices, &values, &accumulate]) {
-        return ops::index_put_(self_, indices, values, accumulate);
-    }
-    call_fallback(&INDEX_PUT__INFO, &[&self_, &indices, &values, &accumulate]).map(drop)
+    adapted(&INDEX_PUT__INFO, &[&self_, &indices, &values, &accumulate], &mut |()| {
+        ops::index_put_(self_, indices, values, accumulate)
+    })
 }
 
 /// A back end's kernel of `gather`.
 pub type GatherKernel = fn(&args::Gather, &Tensor) -> Result<()>;
 /// The kernels of `gather`.
-pub static GATHER_KERNEL: Kernel<GatherKernel> = Kernel::new(f::gather_cpu, &[&GATHER, &GATHER_OUT]);
+pub static GATHER_KERNEL: Kernel<GatherKernel> =
+    Kernel::new(f::gather_cpu, &[GATHER.any(), GATHER_OUT.any()]);
 
 fn gather_slot(self_: &Tensor, dim: i64, index: &Tensor, sparse_grad: bool) -> Result<Tensor> {
     let given = args::Gather { self_, dim, index, sparse_grad };
-    let m = f::gather_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = GATHER_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::gather_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(GATHER_KERNEL.run(m.device, &mut |kernel: GatherKernel| -> Result<()> { kernel(&given, &o) }));
     Ok(o)
 }
 /// Type of [`GATHER`].
@@ -259,13 +263,18 @@ pub(super) static GATHER_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn gather_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::gather(tensor_arg(a, 0)?, arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?)?.into_values()
+    or_return!(ops::gather(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(tensor_arg(a, 2)),
+        or_return!(arg(a, 3))
+    ))
+    .into_values()
 }
 fn gather_adaptor(self_: &Tensor, dim: i64, index: &Tensor, sparse_grad: bool) -> Result<Tensor> {
-    if let Some(_seen) = watched(&GATHER_INFO, &[&self_, &dim, &index, &sparse_grad]) {
-        return ops::gather(self_, dim, index, sparse_grad);
-    }
-    fallback(&GATHER_INFO, &[&self_, &dim, &index, &sparse_grad])
+    adapted(&GATHER_INFO, &[&self_, &dim, &index, &sparse_grad], &mut |()| {
+        ops::gather(self_, dim, index, sparse_grad)
+    })
 }
 
 fn gather_out_slot(
@@ -277,11 +286,12 @@ fn gather_out_slot(
 ) -> Result<()> {
     out::apart(None, &[self_, index], &[&*out])?;
     let given = args::Gather { self_, dim, index, sparse_grad };
-    let m = f::gather_shape(&given)?;
-    let o0 = m.out(&OutDtype::EXACT, out, &[self_, index])?;
-    if let Some(kernel) = GATHER_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o0.tensor()))?;
-    }
+    let m = or_return!(f::gather_shape(&given));
+    let o0 = or_return!(m.out(&OutDtype::EXACT, out, &[self_, index]));
+    or_return!(
+        GATHER_KERNEL
+            .run(m.device, &mut |kernel: GatherKernel| -> Result<()> { kernel(&given, o0.tensor()) })
+    );
     o0.finish()
 }
 /// Type of [`GATHER_OUT`].
@@ -322,8 +332,14 @@ pub(super) static GATHER_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&GATHER_INFO),
 };
 fn gather_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 4)?;
-    ops::gather_out(tensor_arg(a, 0)?, arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?, &mut out)?;
+    let mut out = or_return!(arg::<Tensor>(a, 4));
+    or_return!(ops::gather_out(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(tensor_arg(a, 2)),
+        or_return!(arg(a, 3)),
+        &mut out
+    ));
     Ok(vec![out.into_value()])
 }
 fn gather_out_adaptor(
@@ -333,11 +349,12 @@ fn gather_out_adaptor(
     sparse_grad: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&GATHER_OUT_INFO, &[&self_, &dim, &index, &sparse_grad, &&*out]) {
+    let values_: &[&dyn AsValue] = &[&self_, &dim, &index, &sparse_grad, &&*out];
+    if let Some(_seen) = watched(&GATHER_OUT_INFO, values_) {
         return ops::gather_out(self_, dim, index, sparse_grad, out);
     }
-    let v = call_fallback(&GATHER_OUT_INFO, &[&self_, &dim, &index, &sparse_grad, &&*out])?;
-    *out = arg(&v, 0)?;
+    let v = or_return!(call_fallback(&GATHER_OUT_INFO, values_));
+    *out = or_return!(arg(&v, 0));
     Ok(())
 }
 
@@ -345,15 +362,15 @@ fn gather_out_adaptor(
 pub type ScatterKernel = fn(&args::Scatter, &Tensor) -> Result<()>;
 /// The kernels of `scatter.src`.
 pub static SCATTER_KERNEL: Kernel<ScatterKernel> =
-    Kernel::new(f::scatter_cpu, &[&SCATTER, &SCATTER_, &SCATTER_OUT]);
+    Kernel::new(f::scatter_cpu, &[SCATTER.any(), SCATTER_.any(), SCATTER_OUT.any()]);
 
 fn scatter_slot(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
     let given = args::Scatter { self_, dim, index, src };
-    let m = f::scatter_shape(&given)?;
-    let o = m.copy(self_)?;
-    if let Some(kernel) = SCATTER_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::scatter_shape(&given));
+    let o = or_return!(m.copy(self_));
+    or_return!(
+        SCATTER_KERNEL.run(m.device, &mut |kernel: ScatterKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`SCATTER`].
@@ -393,22 +410,20 @@ pub(super) static SCATTER_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn scatter_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::scatter(tensor_arg(a, 0)?, arg(a, 1)?, tensor_arg(a, 2)?, tensor_arg(a, 3)?)?.into_values()
+    calls::boxed_t_i_t_t_to_t(ops::scatter, a)
 }
 fn scatter_adaptor(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SCATTER_INFO, &[&self_, &dim, &index, &src]) {
-        return ops::scatter(self_, dim, index, src);
-    }
-    fallback(&SCATTER_INFO, &[&self_, &dim, &index, &src])
+    calls::adapt_t_i_t_t_to_t(&SCATTER_INFO, ops::scatter, self_, dim, index, src)
 }
 
 fn scatter_inplace_slot(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<()> {
     let given = args::Scatter { self_, dim, index, src };
-    let m = f::scatter_shape(&given)?;
-    let o = m.inplace(self_, &[index, src])?;
-    if let Some(kernel) = SCATTER_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o.tensor()))?;
-    }
+    let m = or_return!(f::scatter_shape(&given));
+    let o = or_return!(m.inplace(self_, &[index, src]));
+    or_return!(
+        SCATTER_KERNEL
+            .run(m.device, &mut |kernel: ScatterKernel| -> Result<()> { kernel(&given, o.tensor()) })
+    );
     o.finish()
 }
 /// Type of [`SCATTER_`].
@@ -448,23 +463,20 @@ pub(super) static SCATTER__INFO: OpInfo = OpInfo {
     functional: Some(&SCATTER_INFO),
 };
 fn scatter_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::scatter_(tensor_arg(a, 0)?, arg(a, 1)?, tensor_arg(a, 2)?, tensor_arg(a, 3)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_i_t_t(ops::scatter_, a, &[0])
 }
 fn scatter_inplace_adaptor(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&SCATTER__INFO, &[&self_, &dim, &index, &src]) {
-        return ops::scatter_(self_, dim, index, src);
-    }
-    call_fallback(&SCATTER__INFO, &[&self_, &dim, &index, &src]).map(drop)
+    calls::adapt_t_i_t_t(&SCATTER__INFO, ops::scatter_, self_, dim, index, src)
 }
 
 fn scatter_out_slot(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor, out: &mut Tensor) -> Result<()> {
     let given = args::Scatter { self_, dim, index, src };
-    let m = f::scatter_shape(&given)?;
-    let o = m.out(&OutDtype::EXACT, out, self_, &[self_, index, src])?;
-    if let Some(kernel) = SCATTER_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o.tensor()))?;
-    }
+    let m = or_return!(f::scatter_shape(&given));
+    let o = or_return!(m.out(&OutDtype::EXACT, out, self_, &[self_, index, src]));
+    or_return!(
+        SCATTER_KERNEL
+            .run(m.device, &mut |kernel: ScatterKernel| -> Result<()> { kernel(&given, o.tensor()) })
+    );
     o.finish()
 }
 /// Type of [`SCATTER_OUT`].
@@ -505,9 +517,7 @@ pub(super) static SCATTER_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&SCATTER_INFO),
 };
 fn scatter_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 4)?;
-    ops::scatter_out(tensor_arg(a, 0)?, arg(a, 1)?, tensor_arg(a, 2)?, tensor_arg(a, 3)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_i_t_t_w(ops::scatter_out, a)
 }
 fn scatter_out_adaptor(
     self_: &Tensor,
@@ -516,27 +526,23 @@ fn scatter_out_adaptor(
     src: &Tensor,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&SCATTER_OUT_INFO, &[&self_, &dim, &index, &src, &&*out]) {
-        return ops::scatter_out(self_, dim, index, src, out);
-    }
-    let v = call_fallback(&SCATTER_OUT_INFO, &[&self_, &dim, &index, &src, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_i_t_t_w(&SCATTER_OUT_INFO, ops::scatter_out, self_, dim, index, src, out)
 }
 
 /// A back end's kernel of `scatter.value`.
 pub type ScatterValueKernel = fn(&args::ScatterValue, &Tensor) -> Result<()>;
 /// The kernels of `scatter.value`.
 pub static SCATTER_VALUE_KERNEL: Kernel<ScatterValueKernel> =
-    Kernel::new(f::scatter_value_cpu, &[&SCATTER_VALUE, &SCATTER_VALUE_, &SCATTER_VALUE_OUT]);
+    Kernel::new(f::scatter_value_cpu, &[SCATTER_VALUE.any(), SCATTER_VALUE_.any(), SCATTER_VALUE_OUT.any()]);
 
 fn scatter_value_slot(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<Tensor> {
     let given = args::ScatterValue { self_, dim, index, value };
-    let m = f::scatter_value_shape(&given)?;
-    let o = m.copy(self_)?;
-    if let Some(kernel) = SCATTER_VALUE_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::scatter_value_shape(&given));
+    let o = or_return!(m.copy(self_));
+    or_return!(
+        SCATTER_VALUE_KERNEL
+            .run(m.device, &mut |kernel: ScatterValueKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`SCATTER_VALUE`].
@@ -576,22 +582,20 @@ pub(super) static SCATTER_VALUE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn scatter_value_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::scatter_value(tensor_arg(a, 0)?, arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?)?.into_values()
+    calls::boxed_t_i_t_n_to_t(ops::scatter_value, a)
 }
 fn scatter_value_adaptor(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SCATTER_VALUE_INFO, &[&self_, &dim, &index, &value]) {
-        return ops::scatter_value(self_, dim, index, value);
-    }
-    fallback(&SCATTER_VALUE_INFO, &[&self_, &dim, &index, &value])
+    calls::adapt_t_i_t_n_to_t(&SCATTER_VALUE_INFO, ops::scatter_value, self_, dim, index, value)
 }
 
 fn scatter_value_inplace_slot(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<()> {
     let given = args::ScatterValue { self_, dim, index, value };
-    let m = f::scatter_value_shape(&given)?;
-    let o = m.inplace(self_, &[index])?;
-    if let Some(kernel) = SCATTER_VALUE_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o.tensor()))?;
-    }
+    let m = or_return!(f::scatter_value_shape(&given));
+    let o = or_return!(m.inplace(self_, &[index]));
+    or_return!(
+        SCATTER_VALUE_KERNEL
+            .run(m.device, &mut |kernel: ScatterValueKernel| -> Result<()> { kernel(&given, o.tensor()) })
+    );
     o.finish()
 }
 /// Type of [`SCATTER_VALUE_`].
@@ -631,14 +635,10 @@ pub(super) static SCATTER_VALUE__INFO: OpInfo = OpInfo {
     functional: Some(&SCATTER_VALUE_INFO),
 };
 fn scatter_value_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::scatter_value_(tensor_arg(a, 0)?, arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_i_t_n(ops::scatter_value_, a, &[0])
 }
 fn scatter_value_inplace_adaptor(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<()> {
-    if let Some(_seen) = watched(&SCATTER_VALUE__INFO, &[&self_, &dim, &index, &value]) {
-        return ops::scatter_value_(self_, dim, index, value);
-    }
-    call_fallback(&SCATTER_VALUE__INFO, &[&self_, &dim, &index, &value]).map(drop)
+    calls::adapt_t_i_t_n(&SCATTER_VALUE__INFO, ops::scatter_value_, self_, dim, index, value)
 }
 
 fn scatter_value_out_slot(
@@ -649,11 +649,12 @@ fn scatter_value_out_slot(
     out: &mut Tensor,
 ) -> Result<()> {
     let given = args::ScatterValue { self_, dim, index, value };
-    let m = f::scatter_value_shape(&given)?;
-    let o = m.out(&OutDtype::EXACT, out, self_, &[self_, index])?;
-    if let Some(kernel) = SCATTER_VALUE_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o.tensor()))?;
-    }
+    let m = or_return!(f::scatter_value_shape(&given));
+    let o = or_return!(m.out(&OutDtype::EXACT, out, self_, &[self_, index]));
+    or_return!(
+        SCATTER_VALUE_KERNEL
+            .run(m.device, &mut |kernel: ScatterValueKernel| -> Result<()> { kernel(&given, o.tensor()) })
+    );
     o.finish()
 }
 /// Type of [`SCATTER_VALUE_OUT`].
@@ -694,8 +695,14 @@ pub(super) static SCATTER_VALUE_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&SCATTER_VALUE_INFO),
 };
 fn scatter_value_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 4)?;
-    ops::scatter_value_out(tensor_arg(a, 0)?, arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?, &mut out)?;
+    let mut out = or_return!(arg::<Tensor>(a, 4));
+    or_return!(ops::scatter_value_out(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(tensor_arg(a, 2)),
+        or_return!(arg(a, 3)),
+        &mut out
+    ));
     Ok(vec![out.into_value()])
 }
 fn scatter_value_out_adaptor(
@@ -705,11 +712,12 @@ fn scatter_value_out_adaptor(
     value: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&SCATTER_VALUE_OUT_INFO, &[&self_, &dim, &index, &value, &&*out]) {
+    let values_: &[&dyn AsValue] = &[&self_, &dim, &index, &value, &&*out];
+    if let Some(_seen) = watched(&SCATTER_VALUE_OUT_INFO, values_) {
         return ops::scatter_value_out(self_, dim, index, value, out);
     }
-    let v = call_fallback(&SCATTER_VALUE_OUT_INFO, &[&self_, &dim, &index, &value, &&*out])?;
-    *out = arg(&v, 0)?;
+    let v = or_return!(call_fallback(&SCATTER_VALUE_OUT_INFO, values_));
+    *out = or_return!(arg(&v, 0));
     Ok(())
 }
 
@@ -718,7 +726,7 @@ pub type ScatterSrcReduceKernel = fn(&args::ScatterSrcReduce, &Tensor) -> Result
 /// The kernels of `scatter.reduce`.
 pub static SCATTER_SRC_REDUCE_KERNEL: Kernel<ScatterSrcReduceKernel> = Kernel::new(
     f::scatter_src_reduce_cpu,
-    &[&SCATTER_SRC_REDUCE, &SCATTER_SRC_REDUCE_, &SCATTER_SRC_REDUCE_OUT],
+    &[SCATTER_SRC_REDUCE.any(), SCATTER_SRC_REDUCE_.any(), SCATTER_SRC_REDUCE_OUT.any()],
 );
 
 fn scatter_src_reduce_slot(
@@ -729,11 +737,12 @@ fn scatter_src_reduce_slot(
     reduce: &str,
 ) -> Result<Tensor> {
     let given = args::ScatterSrcReduce { self_, dim, index, src, reduce };
-    let m = f::scatter_src_reduce_shape(&given)?;
-    let o = m.copy(self_)?;
-    if let Some(kernel) = SCATTER_SRC_REDUCE_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::scatter_src_reduce_shape(&given));
+    let o = or_return!(m.copy(self_));
+    or_return!(
+        SCATTER_SRC_REDUCE_KERNEL
+            .run(m.device, &mut |kernel: ScatterSrcReduceKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`SCATTER_SRC_REDUCE`].
@@ -774,13 +783,13 @@ pub(super) static SCATTER_SRC_REDUCE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn scatter_src_reduce_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::scatter_src_reduce(
-        tensor_arg(a, 0)?,
-        arg(a, 1)?,
-        tensor_arg(a, 2)?,
-        tensor_arg(a, 3)?,
-        &arg::<String>(a, 4)?,
-    )?
+    or_return!(ops::scatter_src_reduce(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(tensor_arg(a, 2)),
+        or_return!(tensor_arg(a, 3)),
+        &or_return!(arg::<String>(a, 4))
+    ))
     .into_values()
 }
 fn scatter_src_reduce_adaptor(
@@ -790,10 +799,9 @@ fn scatter_src_reduce_adaptor(
     src: &Tensor,
     reduce: &str,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SCATTER_SRC_REDUCE_INFO, &[&self_, &dim, &index, &src, &reduce]) {
-        return ops::scatter_src_reduce(self_, dim, index, src, reduce);
-    }
-    fallback(&SCATTER_SRC_REDUCE_INFO, &[&self_, &dim, &index, &src, &reduce])
+    adapted(&SCATTER_SRC_REDUCE_INFO, &[&self_, &dim, &index, &src, &reduce], &mut |()| {
+        ops::scatter_src_reduce(self_, dim, index, src, reduce)
+    })
 }
 
 fn scatter_src_reduce_inplace_slot(
@@ -804,11 +812,13 @@ fn scatter_src_reduce_inplace_slot(
     reduce: &str,
 ) -> Result<()> {
     let given = args::ScatterSrcReduce { self_, dim, index, src, reduce };
-    let m = f::scatter_src_reduce_shape(&given)?;
-    let o = m.inplace(self_, &[index, src])?;
-    if let Some(kernel) = SCATTER_SRC_REDUCE_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o.tensor()))?;
-    }
+    let m = or_return!(f::scatter_src_reduce_shape(&given));
+    let o = or_return!(m.inplace(self_, &[index, src]));
+    or_return!(
+        SCATTER_SRC_REDUCE_KERNEL.run(m.device, &mut |kernel: ScatterSrcReduceKernel| -> Result<()> {
+            kernel(&given, o.tensor())
+        })
+    );
     o.finish()
 }
 /// Type of [`SCATTER_SRC_REDUCE_`].
@@ -849,13 +859,13 @@ pub(super) static SCATTER_SRC_REDUCE__INFO: OpInfo = OpInfo {
     functional: Some(&SCATTER_SRC_REDUCE_INFO),
 };
 fn scatter_src_reduce_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::scatter_src_reduce_(
-        tensor_arg(a, 0)?,
-        arg(a, 1)?,
-        tensor_arg(a, 2)?,
-        tensor_arg(a, 3)?,
-        &arg::<String>(a, 4)?,
-    )?;
+    or_return!(ops::scatter_src_reduce_(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(tensor_arg(a, 2)),
+        or_return!(tensor_arg(a, 3)),
+        &or_return!(arg::<String>(a, 4))
+    ));
     Ok(vec![a[0].clone()])
 }
 fn scatter_src_reduce_inplace_adaptor(
@@ -865,10 +875,9 @@ fn scatter_src_reduce_inplace_adaptor(
     src: &Tensor,
     reduce: &str,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&SCATTER_SRC_REDUCE__INFO, &[&self_, &dim, &index, &src, &reduce]) {
-        return ops::scatter_src_reduce_(self_, dim, index, src, reduce);
-    }
-    call_fallback(&SCATTER_SRC_REDUCE__INFO, &[&self_, &dim, &index, &src, &reduce]).map(drop)
+    adapted(&SCATTER_SRC_REDUCE__INFO, &[&self_, &dim, &index, &src, &reduce], &mut |()| {
+        ops::scatter_src_reduce_(self_, dim, index, src, reduce)
+    })
 }
 
 fn scatter_src_reduce_out_slot(
@@ -880,11 +889,13 @@ fn scatter_src_reduce_out_slot(
     out: &mut Tensor,
 ) -> Result<()> {
     let given = args::ScatterSrcReduce { self_, dim, index, src, reduce };
-    let m = f::scatter_src_reduce_shape(&given)?;
-    let o = m.out(&OutDtype::EXACT, out, self_, &[self_, index, src])?;
-    if let Some(kernel) = SCATTER_SRC_REDUCE_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o.tensor()))?;
-    }
+    let m = or_return!(f::scatter_src_reduce_shape(&given));
+    let o = or_return!(m.out(&OutDtype::EXACT, out, self_, &[self_, index, src]));
+    or_return!(
+        SCATTER_SRC_REDUCE_KERNEL.run(m.device, &mut |kernel: ScatterSrcReduceKernel| -> Result<()> {
+            kernel(&given, o.tensor())
+        })
+    );
     o.finish()
 }
 /// Type of [`SCATTER_SRC_REDUCE_OUT`].
@@ -926,15 +937,15 @@ pub(super) static SCATTER_SRC_REDUCE_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&SCATTER_SRC_REDUCE_INFO),
 };
 fn scatter_src_reduce_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 5)?;
-    ops::scatter_src_reduce_out(
-        tensor_arg(a, 0)?,
-        arg(a, 1)?,
-        tensor_arg(a, 2)?,
-        tensor_arg(a, 3)?,
-        &arg::<String>(a, 4)?,
-        &mut out,
-    )?;
+    let mut out = or_return!(arg::<Tensor>(a, 5));
+    or_return!(ops::scatter_src_reduce_out(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(tensor_arg(a, 2)),
+        or_return!(tensor_arg(a, 3)),
+        &or_return!(arg::<String>(a, 4)),
+        &mut out
+    ));
     Ok(vec![out.into_value()])
 }
 fn scatter_src_reduce_out_adaptor(
@@ -945,12 +956,12 @@ fn scatter_src_reduce_out_adaptor(
     reduce: &str,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&SCATTER_SRC_REDUCE_OUT_INFO, &[&self_, &dim, &index, &src, &reduce, &&*out])
-    {
+    let values_: &[&dyn AsValue] = &[&self_, &dim, &index, &src, &reduce, &&*out];
+    if let Some(_seen) = watched(&SCATTER_SRC_REDUCE_OUT_INFO, values_) {
         return ops::scatter_src_reduce_out(self_, dim, index, src, reduce, out);
     }
-    let v = call_fallback(&SCATTER_SRC_REDUCE_OUT_INFO, &[&self_, &dim, &index, &src, &reduce, &&*out])?;
-    *out = arg(&v, 0)?;
+    let v = or_return!(call_fallback(&SCATTER_SRC_REDUCE_OUT_INFO, values_));
+    *out = or_return!(arg(&v, 0));
     Ok(())
 }
 
@@ -959,7 +970,7 @@ pub type ScatterValueReduceKernel = fn(&args::ScatterValueReduce, &Tensor) -> Re
 /// The kernels of `scatter.value_reduce`.
 pub static SCATTER_VALUE_REDUCE_KERNEL: Kernel<ScatterValueReduceKernel> = Kernel::new(
     f::scatter_value_reduce_cpu,
-    &[&SCATTER_VALUE_REDUCE, &SCATTER_VALUE_REDUCE_, &SCATTER_VALUE_REDUCE_OUT],
+    &[SCATTER_VALUE_REDUCE.any(), SCATTER_VALUE_REDUCE_.any(), SCATTER_VALUE_REDUCE_OUT.any()],
 );
 
 fn scatter_value_reduce_slot(
@@ -970,11 +981,12 @@ fn scatter_value_reduce_slot(
     reduce: &str,
 ) -> Result<Tensor> {
     let given = args::ScatterValueReduce { self_, dim, index, value, reduce };
-    let m = f::scatter_value_reduce_shape(&given)?;
-    let o = m.copy(self_)?;
-    if let Some(kernel) = SCATTER_VALUE_REDUCE_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::scatter_value_reduce_shape(&given));
+    let o = or_return!(m.copy(self_));
+    or_return!(
+        SCATTER_VALUE_REDUCE_KERNEL
+            .run(m.device, &mut |kernel: ScatterValueReduceKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`SCATTER_VALUE_REDUCE`].
@@ -1015,13 +1027,13 @@ pub(super) static SCATTER_VALUE_REDUCE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn scatter_value_reduce_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::scatter_value_reduce(
-        tensor_arg(a, 0)?,
-        arg(a, 1)?,
-        tensor_arg(a, 2)?,
-        arg(a, 3)?,
-        &arg::<String>(a, 4)?,
-    )?
+    or_return!(ops::scatter_value_reduce(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(tensor_arg(a, 2)),
+        or_return!(arg(a, 3)),
+        &or_return!(arg::<String>(a, 4))
+    ))
     .into_values()
 }
 fn scatter_value_reduce_adaptor(
@@ -1031,10 +1043,9 @@ fn scatter_value_reduce_adaptor(
     value: Scalar,
     reduce: &str,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SCATTER_VALUE_REDUCE_INFO, &[&self_, &dim, &index, &value, &reduce]) {
-        return ops::scatter_value_reduce(self_, dim, index, value, reduce);
-    }
-    fallback(&SCATTER_VALUE_REDUCE_INFO, &[&self_, &dim, &index, &value, &reduce])
+    adapted(&SCATTER_VALUE_REDUCE_INFO, &[&self_, &dim, &index, &value, &reduce], &mut |()| {
+        ops::scatter_value_reduce(self_, dim, index, value, reduce)
+    })
 }
 
 fn scatter_value_reduce_inplace_slot(
@@ -1045,11 +1056,13 @@ fn scatter_value_reduce_inplace_slot(
     reduce: &str,
 ) -> Result<()> {
     let given = args::ScatterValueReduce { self_, dim, index, value, reduce };
-    let m = f::scatter_value_reduce_shape(&given)?;
-    let o = m.inplace(self_, &[index])?;
-    if let Some(kernel) = SCATTER_VALUE_REDUCE_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o.tensor()))?;
-    }
+    let m = or_return!(f::scatter_value_reduce_shape(&given));
+    let o = or_return!(m.inplace(self_, &[index]));
+    or_return!(
+        SCATTER_VALUE_REDUCE_KERNEL.run(m.device, &mut |kernel: ScatterValueReduceKernel| -> Result<()> {
+            kernel(&given, o.tensor())
+        })
+    );
     o.finish()
 }
 /// Type of [`SCATTER_VALUE_REDUCE_`].
@@ -1090,13 +1103,13 @@ pub(super) static SCATTER_VALUE_REDUCE__INFO: OpInfo = OpInfo {
     functional: Some(&SCATTER_VALUE_REDUCE_INFO),
 };
 fn scatter_value_reduce_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::scatter_value_reduce_(
-        tensor_arg(a, 0)?,
-        arg(a, 1)?,
-        tensor_arg(a, 2)?,
-        arg(a, 3)?,
-        &arg::<String>(a, 4)?,
-    )?;
+    or_return!(ops::scatter_value_reduce_(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(tensor_arg(a, 2)),
+        or_return!(arg(a, 3)),
+        &or_return!(arg::<String>(a, 4))
+    ));
     Ok(vec![a[0].clone()])
 }
 fn scatter_value_reduce_inplace_adaptor(
@@ -1106,10 +1119,9 @@ fn scatter_value_reduce_inplace_adaptor(
     value: Scalar,
     reduce: &str,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&SCATTER_VALUE_REDUCE__INFO, &[&self_, &dim, &index, &value, &reduce]) {
-        return ops::scatter_value_reduce_(self_, dim, index, value, reduce);
-    }
-    call_fallback(&SCATTER_VALUE_REDUCE__INFO, &[&self_, &dim, &index, &value, &reduce]).map(drop)
+    adapted(&SCATTER_VALUE_REDUCE__INFO, &[&self_, &dim, &index, &value, &reduce], &mut |()| {
+        ops::scatter_value_reduce_(self_, dim, index, value, reduce)
+    })
 }
 
 fn scatter_value_reduce_out_slot(
@@ -1121,11 +1133,13 @@ fn scatter_value_reduce_out_slot(
     out: &mut Tensor,
 ) -> Result<()> {
     let given = args::ScatterValueReduce { self_, dim, index, value, reduce };
-    let m = f::scatter_value_reduce_shape(&given)?;
-    let o = m.out(&OutDtype::EXACT, out, self_, &[self_, index])?;
-    if let Some(kernel) = SCATTER_VALUE_REDUCE_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o.tensor()))?;
-    }
+    let m = or_return!(f::scatter_value_reduce_shape(&given));
+    let o = or_return!(m.out(&OutDtype::EXACT, out, self_, &[self_, index]));
+    or_return!(
+        SCATTER_VALUE_REDUCE_KERNEL.run(m.device, &mut |kernel: ScatterValueReduceKernel| -> Result<()> {
+            kernel(&given, o.tensor())
+        })
+    );
     o.finish()
 }
 /// Type of [`SCATTER_VALUE_REDUCE_OUT`].
@@ -1167,15 +1181,15 @@ pub(super) static SCATTER_VALUE_REDUCE_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&SCATTER_VALUE_REDUCE_INFO),
 };
 fn scatter_value_reduce_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 5)?;
-    ops::scatter_value_reduce_out(
-        tensor_arg(a, 0)?,
-        arg(a, 1)?,
-        tensor_arg(a, 2)?,
-        arg(a, 3)?,
-        &arg::<String>(a, 4)?,
-        &mut out,
-    )?;
+    let mut out = or_return!(arg::<Tensor>(a, 5));
+    or_return!(ops::scatter_value_reduce_out(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(tensor_arg(a, 2)),
+        or_return!(arg(a, 3)),
+        &or_return!(arg::<String>(a, 4)),
+        &mut out
+    ));
     Ok(vec![out.into_value()])
 }
 fn scatter_value_reduce_out_adaptor(
@@ -1186,13 +1200,12 @@ fn scatter_value_reduce_out_adaptor(
     reduce: &str,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) =
-        watched(&SCATTER_VALUE_REDUCE_OUT_INFO, &[&self_, &dim, &index, &value, &reduce, &&*out])
-    {
+    let values_: &[&dyn AsValue] = &[&self_, &dim, &index, &value, &reduce, &&*out];
+    if let Some(_seen) = watched(&SCATTER_VALUE_REDUCE_OUT_INFO, values_) {
         return ops::scatter_value_reduce_out(self_, dim, index, value, reduce, out);
     }
-    let v = call_fallback(&SCATTER_VALUE_REDUCE_OUT_INFO, &[&self_, &dim, &index, &value, &reduce, &&*out])?;
-    *out = arg(&v, 0)?;
+    let v = or_return!(call_fallback(&SCATTER_VALUE_REDUCE_OUT_INFO, values_));
+    *out = or_return!(arg(&v, 0));
     Ok(())
 }
 
@@ -1200,15 +1213,16 @@ fn scatter_value_reduce_out_adaptor(
 pub type ScatterAddKernel = fn(&args::ScatterAdd, &Tensor) -> Result<()>;
 /// The kernels of `scatter_add`.
 pub static SCATTER_ADD_KERNEL: Kernel<ScatterAddKernel> =
-    Kernel::new(f::scatter_add_cpu, &[&SCATTER_ADD, &SCATTER_ADD_, &SCATTER_ADD_OUT]);
+    Kernel::new(f::scatter_add_cpu, &[SCATTER_ADD.any(), SCATTER_ADD_.any(), SCATTER_ADD_OUT.any()]);
 
 fn scatter_add_slot(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
     let given = args::ScatterAdd { self_, dim, index, src };
-    let m = f::scatter_add_shape(&given)?;
-    let o = m.copy(self_)?;
-    if let Some(kernel) = SCATTER_ADD_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::scatter_add_shape(&given));
+    let o = or_return!(m.copy(self_));
+    or_return!(
+        SCATTER_ADD_KERNEL
+            .run(m.device, &mut |kernel: ScatterAddKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`SCATTER_ADD`].
@@ -1255,22 +1269,20 @@ pub(super) static SCATTER_ADD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn scatter_add_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::scatter_add(tensor_arg(a, 0)?, arg(a, 1)?, tensor_arg(a, 2)?, tensor_arg(a, 3)?)?.into_values()
+    calls::boxed_t_i_t_t_to_t(ops::scatter_add, a)
 }
 fn scatter_add_adaptor(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SCATTER_ADD_INFO, &[&self_, &dim, &index, &src]) {
-        return ops::scatter_add(self_, dim, index, src);
-    }
-    fallback(&SCATTER_ADD_INFO, &[&self_, &dim, &index, &src])
+    calls::adapt_t_i_t_t_to_t(&SCATTER_ADD_INFO, ops::scatter_add, self_, dim, index, src)
 }
 
 fn scatter_add_inplace_slot(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<()> {
     let given = args::ScatterAdd { self_, dim, index, src };
-    let m = f::scatter_add_shape(&given)?;
-    let o = m.inplace(self_, &[index, src])?;
-    if let Some(kernel) = SCATTER_ADD_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o.tensor()))?;
-    }
+    let m = or_return!(f::scatter_add_shape(&given));
+    let o = or_return!(m.inplace(self_, &[index, src]));
+    or_return!(
+        SCATTER_ADD_KERNEL
+            .run(m.device, &mut |kernel: ScatterAddKernel| -> Result<()> { kernel(&given, o.tensor()) })
+    );
     o.finish()
 }
 /// Type of [`SCATTER_ADD_`].
@@ -1310,14 +1322,10 @@ pub(super) static SCATTER_ADD__INFO: OpInfo = OpInfo {
     functional: Some(&SCATTER_ADD_INFO),
 };
 fn scatter_add_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::scatter_add_(tensor_arg(a, 0)?, arg(a, 1)?, tensor_arg(a, 2)?, tensor_arg(a, 3)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_i_t_t(ops::scatter_add_, a, &[0])
 }
 fn scatter_add_inplace_adaptor(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&SCATTER_ADD__INFO, &[&self_, &dim, &index, &src]) {
-        return ops::scatter_add_(self_, dim, index, src);
-    }
-    call_fallback(&SCATTER_ADD__INFO, &[&self_, &dim, &index, &src]).map(drop)
+    calls::adapt_t_i_t_t(&SCATTER_ADD__INFO, ops::scatter_add_, self_, dim, index, src)
 }
 
 fn scatter_add_out_slot(
@@ -1328,11 +1336,12 @@ fn scatter_add_out_slot(
     out: &mut Tensor,
 ) -> Result<()> {
     let given = args::ScatterAdd { self_, dim, index, src };
-    let m = f::scatter_add_shape(&given)?;
-    let o = m.out(&OutDtype::EXACT, out, self_, &[self_, index, src])?;
-    if let Some(kernel) = SCATTER_ADD_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o.tensor()))?;
-    }
+    let m = or_return!(f::scatter_add_shape(&given));
+    let o = or_return!(m.out(&OutDtype::EXACT, out, self_, &[self_, index, src]));
+    or_return!(
+        SCATTER_ADD_KERNEL
+            .run(m.device, &mut |kernel: ScatterAddKernel| -> Result<()> { kernel(&given, o.tensor()) })
+    );
     o.finish()
 }
 /// Type of [`SCATTER_ADD_OUT`].
@@ -1373,9 +1382,7 @@ pub(super) static SCATTER_ADD_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&SCATTER_ADD_INFO),
 };
 fn scatter_add_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 4)?;
-    ops::scatter_add_out(tensor_arg(a, 0)?, arg(a, 1)?, tensor_arg(a, 2)?, tensor_arg(a, 3)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_i_t_t_w(ops::scatter_add_out, a)
 }
 fn scatter_add_out_adaptor(
     self_: &Tensor,
@@ -1384,19 +1391,16 @@ fn scatter_add_out_adaptor(
     src: &Tensor,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&SCATTER_ADD_OUT_INFO, &[&self_, &dim, &index, &src, &&*out]) {
-        return ops::scatter_add_out(self_, dim, index, src, out);
-    }
-    let v = call_fallback(&SCATTER_ADD_OUT_INFO, &[&self_, &dim, &index, &src, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_i_t_t_w(&SCATTER_ADD_OUT_INFO, ops::scatter_add_out, self_, dim, index, src, out)
 }
 
 /// A back end's kernel of `scatter_reduce.two`.
 pub type ScatterReduceKernel = fn(&args::ScatterReduce, &Tensor) -> Result<()>;
 /// The kernels of `scatter_reduce.two`.
-pub static SCATTER_REDUCE_KERNEL: Kernel<ScatterReduceKernel> =
-    Kernel::new(f::scatter_reduce_cpu, &[&SCATTER_REDUCE, &SCATTER_REDUCE_, &SCATTER_REDUCE_OUT]);
+pub static SCATTER_REDUCE_KERNEL: Kernel<ScatterReduceKernel> = Kernel::new(
+    f::scatter_reduce_cpu,
+    &[SCATTER_REDUCE.any(), SCATTER_REDUCE_.any(), SCATTER_REDUCE_OUT.any()],
+);
 
 fn scatter_reduce_slot(
     self_: &Tensor,
@@ -1407,11 +1411,12 @@ fn scatter_reduce_slot(
     include_self: bool,
 ) -> Result<Tensor> {
     let given = args::ScatterReduce { self_, dim, index, src, reduce, include_self };
-    let m = f::scatter_reduce_shape(&given)?;
-    let o = m.copy(self_)?;
-    if let Some(kernel) = SCATTER_REDUCE_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::scatter_reduce_shape(&given));
+    let o = or_return!(m.copy(self_));
+    or_return!(
+        SCATTER_REDUCE_KERNEL
+            .run(m.device, &mut |kernel: ScatterReduceKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`SCATTER_REDUCE`].
@@ -1453,15 +1458,7 @@ pub(super) static SCATTER_REDUCE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn scatter_reduce_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::scatter_reduce(
-        tensor_arg(a, 0)?,
-        arg(a, 1)?,
-        tensor_arg(a, 2)?,
-        tensor_arg(a, 3)?,
-        &arg::<String>(a, 4)?,
-        arg(a, 5)?,
-    )?
-    .into_values()
+    calls::boxed_t_i_t_t_s_b_to_t(ops::scatter_reduce, a)
 }
 fn scatter_reduce_adaptor(
     self_: &Tensor,
@@ -1471,11 +1468,16 @@ fn scatter_reduce_adaptor(
     reduce: &str,
     include_self: bool,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SCATTER_REDUCE_INFO, &[&self_, &dim, &index, &src, &reduce, &include_self])
-    {
-        return ops::scatter_reduce(self_, dim, index, src, reduce, include_self);
-    }
-    fallback(&SCATTER_REDUCE_INFO, &[&self_, &dim, &index, &src, &reduce, &include_self])
+    calls::adapt_t_i_t_t_s_b_to_t(
+        &SCATTER_REDUCE_INFO,
+        ops::scatter_reduce,
+        self_,
+        dim,
+        index,
+        src,
+        reduce,
+        include_self,
+    )
 }
 
 fn scatter_reduce_inplace_slot(
@@ -1487,11 +1489,12 @@ fn scatter_reduce_inplace_slot(
     include_self: bool,
 ) -> Result<()> {
     let given = args::ScatterReduce { self_, dim, index, src, reduce, include_self };
-    let m = f::scatter_reduce_shape(&given)?;
-    let o = m.inplace(self_, &[index, src])?;
-    if let Some(kernel) = SCATTER_REDUCE_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o.tensor()))?;
-    }
+    let m = or_return!(f::scatter_reduce_shape(&given));
+    let o = or_return!(m.inplace(self_, &[index, src]));
+    or_return!(
+        SCATTER_REDUCE_KERNEL
+            .run(m.device, &mut |kernel: ScatterReduceKernel| -> Result<()> { kernel(&given, o.tensor()) })
+    );
     o.finish()
 }
 /// Type of [`SCATTER_REDUCE_`].
@@ -1533,15 +1536,7 @@ pub(super) static SCATTER_REDUCE__INFO: OpInfo = OpInfo {
     functional: Some(&SCATTER_REDUCE_INFO),
 };
 fn scatter_reduce_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::scatter_reduce_(
-        tensor_arg(a, 0)?,
-        arg(a, 1)?,
-        tensor_arg(a, 2)?,
-        tensor_arg(a, 3)?,
-        &arg::<String>(a, 4)?,
-        arg(a, 5)?,
-    )?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_i_t_t_s_b(ops::scatter_reduce_, a, &[0])
 }
 fn scatter_reduce_inplace_adaptor(
     self_: &Tensor,
@@ -1551,11 +1546,16 @@ fn scatter_reduce_inplace_adaptor(
     reduce: &str,
     include_self: bool,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&SCATTER_REDUCE__INFO, &[&self_, &dim, &index, &src, &reduce, &include_self])
-    {
-        return ops::scatter_reduce_(self_, dim, index, src, reduce, include_self);
-    }
-    call_fallback(&SCATTER_REDUCE__INFO, &[&self_, &dim, &index, &src, &reduce, &include_self]).map(drop)
+    calls::adapt_t_i_t_t_s_b(
+        &SCATTER_REDUCE__INFO,
+        ops::scatter_reduce_,
+        self_,
+        dim,
+        index,
+        src,
+        reduce,
+        include_self,
+    )
 }
 
 fn scatter_reduce_out_slot(
@@ -1568,11 +1568,12 @@ fn scatter_reduce_out_slot(
     out: &mut Tensor,
 ) -> Result<()> {
     let given = args::ScatterReduce { self_, dim, index, src, reduce, include_self };
-    let m = f::scatter_reduce_shape(&given)?;
-    let o = m.out(&OutDtype::EXACT, out, self_, &[self_, index, src])?;
-    if let Some(kernel) = SCATTER_REDUCE_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o.tensor()))?;
-    }
+    let m = or_return!(f::scatter_reduce_shape(&given));
+    let o = or_return!(m.out(&OutDtype::EXACT, out, self_, &[self_, index, src]));
+    or_return!(
+        SCATTER_REDUCE_KERNEL
+            .run(m.device, &mut |kernel: ScatterReduceKernel| -> Result<()> { kernel(&given, o.tensor()) })
+    );
     o.finish()
 }
 /// Type of [`SCATTER_REDUCE_OUT`].
@@ -1615,17 +1616,7 @@ pub(super) static SCATTER_REDUCE_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&SCATTER_REDUCE_INFO),
 };
 fn scatter_reduce_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 6)?;
-    ops::scatter_reduce_out(
-        tensor_arg(a, 0)?,
-        arg(a, 1)?,
-        tensor_arg(a, 2)?,
-        tensor_arg(a, 3)?,
-        &arg::<String>(a, 4)?,
-        arg(a, 5)?,
-        &mut out,
-    )?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_i_t_t_s_b_w(ops::scatter_reduce_out, a)
 }
 fn scatter_reduce_out_adaptor(
     self_: &Tensor,
@@ -1636,17 +1627,17 @@ fn scatter_reduce_out_adaptor(
     include_self: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) =
-        watched(&SCATTER_REDUCE_OUT_INFO, &[&self_, &dim, &index, &src, &reduce, &include_self, &&*out])
-    {
-        return ops::scatter_reduce_out(self_, dim, index, src, reduce, include_self, out);
-    }
-    let v = call_fallback(
+    calls::adapt_t_i_t_t_s_b_w(
         &SCATTER_REDUCE_OUT_INFO,
-        &[&self_, &dim, &index, &src, &reduce, &include_self, &&*out],
-    )?;
-    *out = arg(&v, 0)?;
-    Ok(())
+        ops::scatter_reduce_out,
+        self_,
+        dim,
+        index,
+        src,
+        reduce,
+        include_self,
+        out,
+    )
 }
 
 /// Type of [`TAKE_ALONG_DIM`].
@@ -1678,13 +1669,10 @@ pub(super) static TAKE_ALONG_DIM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn take_along_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::take_along_dim(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_t_oi_to_t(ops::take_along_dim, a)
 }
 fn take_along_dim_adaptor(self_: &Tensor, indices: &Tensor, dim: Option<i64>) -> Result<Tensor> {
-    if let Some(_seen) = watched(&TAKE_ALONG_DIM_INFO, &[&self_, &indices, &dim]) {
-        return ops::take_along_dim(self_, indices, dim);
-    }
-    fallback(&TAKE_ALONG_DIM_INFO, &[&self_, &indices, &dim])
+    calls::adapt_t_t_oi_to_t(&TAKE_ALONG_DIM_INFO, ops::take_along_dim, self_, indices, dim)
 }
 
 fn take_along_dim_out_cpu(
@@ -1695,7 +1683,7 @@ fn take_along_dim_out_cpu(
 ) -> Result<()> {
     out::refuse_gradients("gather", &[self_, indices], &[&*out])?;
     out::apart(None, &[self_, indices], &[&*out])?;
-    let r = f::take_along_dim(self_, indices, dim)?;
+    let r = or_return!(f::take_along_dim(self_, indices, dim));
     out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`TAKE_ALONG_DIM_OUT`].
@@ -1728,9 +1716,7 @@ pub(super) static TAKE_ALONG_DIM_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&TAKE_ALONG_DIM_INFO),
 };
 fn take_along_dim_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 3)?;
-    ops::take_along_dim_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_oi_w(ops::take_along_dim_out, a)
 }
 fn take_along_dim_out_adaptor(
     self_: &Tensor,
@@ -1738,27 +1724,23 @@ fn take_along_dim_out_adaptor(
     dim: Option<i64>,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&TAKE_ALONG_DIM_OUT_INFO, &[&self_, &indices, &dim, &&*out]) {
-        return ops::take_along_dim_out(self_, indices, dim, out);
-    }
-    let v = call_fallback(&TAKE_ALONG_DIM_OUT_INFO, &[&self_, &indices, &dim, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_oi_w(&TAKE_ALONG_DIM_OUT_INFO, ops::take_along_dim_out, self_, indices, dim, out)
 }
 
 /// A back end's kernel of `index_select`.
 pub type IndexSelectKernel = fn(&args::IndexSelect, &Tensor) -> Result<()>;
 /// The kernels of `index_select`.
 pub static INDEX_SELECT_KERNEL: Kernel<IndexSelectKernel> =
-    Kernel::new(f::index_select_cpu, &[&INDEX_SELECT, &INDEX_SELECT_OUT]);
+    Kernel::new(f::index_select_cpu, &[INDEX_SELECT.any(), INDEX_SELECT_OUT.any()]);
 
 fn index_select_slot(self_: &Tensor, dim: i64, index: &Tensor) -> Result<Tensor> {
     let given = args::IndexSelect { self_, dim, index };
-    let m = f::index_select_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = INDEX_SELECT_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::index_select_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(
+        INDEX_SELECT_KERNEL
+            .run(m.device, &mut |kernel: IndexSelectKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`INDEX_SELECT`].
@@ -1797,28 +1779,31 @@ pub(super) static INDEX_SELECT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn index_select_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::index_select(tensor_arg(a, 0)?, arg(a, 1)?, tensor_arg(a, 2)?)?.into_values()
+    or_return!(ops::index_select(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(tensor_arg(a, 2))
+    ))
+    .into_values()
 }
 fn index_select_adaptor(self_: &Tensor, dim: i64, index: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&INDEX_SELECT_INFO, &[&self_, &dim, &index]) {
-        return ops::index_select(self_, dim, index);
-    }
-    fallback(&INDEX_SELECT_INFO, &[&self_, &dim, &index])
+    adapted(&INDEX_SELECT_INFO, &[&self_, &dim, &index], &mut |()| ops::index_select(self_, dim, index))
 }
 
 fn index_select_out_slot(self_: &Tensor, dim: i64, index: &Tensor, out: &mut Tensor) -> Result<()> {
     crate::iter::check_no_internal_overlap(out)?;
     out::apart(None, &[self_, index], &[&*out])?;
     let given = args::IndexSelect { self_, dim, index };
-    let m = f::index_select_shape(&given)?;
-    let o0 = m.out(
+    let m = or_return!(f::index_select_shape(&given));
+    let o0 = or_return!(m.out(
         &OutDtype::Exact("index_select(): self and result must have the same scalar type"),
         out,
-        &[self_, index],
-    )?;
-    if let Some(kernel) = INDEX_SELECT_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o0.tensor()))?;
-    }
+        &[self_, index]
+    ));
+    or_return!(
+        INDEX_SELECT_KERNEL
+            .run(m.device, &mut |kernel: IndexSelectKernel| -> Result<()> { kernel(&given, o0.tensor()) })
+    );
     o0.finish()
 }
 /// Type of [`INDEX_SELECT_OUT`].
@@ -1858,16 +1843,22 @@ pub(super) static INDEX_SELECT_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&INDEX_SELECT_INFO),
 };
 fn index_select_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 3)?;
-    ops::index_select_out(tensor_arg(a, 0)?, arg(a, 1)?, tensor_arg(a, 2)?, &mut out)?;
+    let mut out = or_return!(arg::<Tensor>(a, 3));
+    or_return!(ops::index_select_out(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(tensor_arg(a, 2)),
+        &mut out
+    ));
     Ok(vec![out.into_value()])
 }
 fn index_select_out_adaptor(self_: &Tensor, dim: i64, index: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&INDEX_SELECT_OUT_INFO, &[&self_, &dim, &index, &&*out]) {
+    let values_: &[&dyn AsValue] = &[&self_, &dim, &index, &&*out];
+    if let Some(_seen) = watched(&INDEX_SELECT_OUT_INFO, values_) {
         return ops::index_select_out(self_, dim, index, out);
     }
-    let v = call_fallback(&INDEX_SELECT_OUT_INFO, &[&self_, &dim, &index, &&*out])?;
-    *out = arg(&v, 0)?;
+    let v = or_return!(call_fallback(&INDEX_SELECT_OUT_INFO, values_));
+    *out = or_return!(arg(&v, 0));
     Ok(())
 }
 
@@ -1875,7 +1866,7 @@ fn index_select_out_adaptor(self_: &Tensor, dim: i64, index: &Tensor, out: &mut 
 pub type IndexAddKernel = fn(&args::IndexAdd, &Tensor) -> Result<()>;
 /// The kernels of `index_add`.
 pub static INDEX_ADD_KERNEL: Kernel<IndexAddKernel> =
-    Kernel::new(f::index_add_cpu, &[&INDEX_ADD, &INDEX_ADD_, &INDEX_ADD_OUT]);
+    Kernel::new(f::index_add_cpu, &[INDEX_ADD.any(), INDEX_ADD_.any(), INDEX_ADD_OUT.any()]);
 
 fn index_add_slot(
     self_: &Tensor,
@@ -1885,11 +1876,11 @@ fn index_add_slot(
     alpha: Scalar,
 ) -> Result<Tensor> {
     let given = args::IndexAdd { self_, dim, index, source, alpha };
-    let m = f::index_add_shape(&given)?;
-    let o = m.copy(self_)?;
-    if let Some(kernel) = INDEX_ADD_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::index_add_shape(&given));
+    let o = or_return!(m.copy(self_));
+    or_return!(
+        INDEX_ADD_KERNEL.run(m.device, &mut |kernel: IndexAddKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`INDEX_ADD`].
@@ -1930,8 +1921,14 @@ pub(super) static INDEX_ADD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn index_add_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::index_add(tensor_arg(a, 0)?, arg(a, 1)?, tensor_arg(a, 2)?, tensor_arg(a, 3)?, arg(a, 4)?)?
-        .into_values()
+    or_return!(ops::index_add(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(tensor_arg(a, 2)),
+        or_return!(tensor_arg(a, 3)),
+        or_return!(arg(a, 4))
+    ))
+    .into_values()
 }
 fn index_add_adaptor(
     self_: &Tensor,
@@ -1940,10 +1937,9 @@ fn index_add_adaptor(
     source: &Tensor,
     alpha: Scalar,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&INDEX_ADD_INFO, &[&self_, &dim, &index, &source, &alpha]) {
-        return ops::index_add(self_, dim, index, source, alpha);
-    }
-    fallback(&INDEX_ADD_INFO, &[&self_, &dim, &index, &source, &alpha])
+    adapted(&INDEX_ADD_INFO, &[&self_, &dim, &index, &source, &alpha], &mut |()| {
+        ops::index_add(self_, dim, index, source, alpha)
+    })
 }
 
 fn index_add_inplace_slot(
@@ -1954,11 +1950,12 @@ fn index_add_inplace_slot(
     alpha: Scalar,
 ) -> Result<()> {
     let given = args::IndexAdd { self_, dim, index, source, alpha };
-    let m = f::index_add_shape(&given)?;
-    let o = m.inplace(self_, &[index, source])?;
-    if let Some(kernel) = INDEX_ADD_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o.tensor()))?;
-    }
+    let m = or_return!(f::index_add_shape(&given));
+    let o = or_return!(m.inplace(self_, &[index, source]));
+    or_return!(
+        INDEX_ADD_KERNEL
+            .run(m.device, &mut |kernel: IndexAddKernel| -> Result<()> { kernel(&given, o.tensor()) })
+    );
     o.finish()
 }
 /// Type of [`INDEX_ADD_`].
@@ -1999,7 +1996,13 @@ pub(super) static INDEX_ADD__INFO: OpInfo = OpInfo {
     functional: Some(&INDEX_ADD_INFO),
 };
 fn index_add_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::index_add_(tensor_arg(a, 0)?, arg(a, 1)?, tensor_arg(a, 2)?, tensor_arg(a, 3)?, arg(a, 4)?)?;
+    or_return!(ops::index_add_(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(tensor_arg(a, 2)),
+        or_return!(tensor_arg(a, 3)),
+        or_return!(arg(a, 4))
+    ));
     Ok(vec![a[0].clone()])
 }
 fn index_add_inplace_adaptor(
@@ -2009,10 +2012,9 @@ fn index_add_inplace_adaptor(
     source: &Tensor,
     alpha: Scalar,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&INDEX_ADD__INFO, &[&self_, &dim, &index, &source, &alpha]) {
-        return ops::index_add_(self_, dim, index, source, alpha);
-    }
-    call_fallback(&INDEX_ADD__INFO, &[&self_, &dim, &index, &source, &alpha]).map(drop)
+    adapted(&INDEX_ADD__INFO, &[&self_, &dim, &index, &source, &alpha], &mut |()| {
+        ops::index_add_(self_, dim, index, source, alpha)
+    })
 }
 
 fn index_add_out_slot(
@@ -2024,11 +2026,12 @@ fn index_add_out_slot(
     out: &mut Tensor,
 ) -> Result<()> {
     let given = args::IndexAdd { self_, dim, index, source, alpha };
-    let m = f::index_add_shape(&given)?;
-    let o = m.out(&OutDtype::EXACT, out, self_, &[self_, index, source])?;
-    if let Some(kernel) = INDEX_ADD_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o.tensor()))?;
-    }
+    let m = or_return!(f::index_add_shape(&given));
+    let o = or_return!(m.out(&OutDtype::EXACT, out, self_, &[self_, index, source]));
+    or_return!(
+        INDEX_ADD_KERNEL
+            .run(m.device, &mut |kernel: IndexAddKernel| -> Result<()> { kernel(&given, o.tensor()) })
+    );
     o.finish()
 }
 /// Type of [`INDEX_ADD_OUT`].
@@ -2070,15 +2073,15 @@ pub(super) static INDEX_ADD_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&INDEX_ADD_INFO),
 };
 fn index_add_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 5)?;
-    ops::index_add_out(
-        tensor_arg(a, 0)?,
-        arg(a, 1)?,
-        tensor_arg(a, 2)?,
-        tensor_arg(a, 3)?,
-        arg(a, 4)?,
-        &mut out,
-    )?;
+    let mut out = or_return!(arg::<Tensor>(a, 5));
+    or_return!(ops::index_add_out(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(tensor_arg(a, 2)),
+        or_return!(tensor_arg(a, 3)),
+        or_return!(arg(a, 4)),
+        &mut out
+    ));
     Ok(vec![out.into_value()])
 }
 fn index_add_out_adaptor(
@@ -2089,11 +2092,12 @@ fn index_add_out_adaptor(
     alpha: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&INDEX_ADD_OUT_INFO, &[&self_, &dim, &index, &source, &alpha, &&*out]) {
+    let values_: &[&dyn AsValue] = &[&self_, &dim, &index, &source, &alpha, &&*out];
+    if let Some(_seen) = watched(&INDEX_ADD_OUT_INFO, values_) {
         return ops::index_add_out(self_, dim, index, source, alpha, out);
     }
-    let v = call_fallback(&INDEX_ADD_OUT_INFO, &[&self_, &dim, &index, &source, &alpha, &&*out])?;
-    *out = arg(&v, 0)?;
+    let v = or_return!(call_fallback(&INDEX_ADD_OUT_INFO, values_));
+    *out = or_return!(arg(&v, 0));
     Ok(())
 }
 
@@ -2101,15 +2105,15 @@ fn index_add_out_adaptor(
 pub type IndexCopyKernel = fn(&args::IndexCopy, &Tensor) -> Result<()>;
 /// The kernels of `index_copy`.
 pub static INDEX_COPY_KERNEL: Kernel<IndexCopyKernel> =
-    Kernel::new(f::index_copy_cpu, &[&INDEX_COPY, &INDEX_COPY_, &INDEX_COPY_OUT]);
+    Kernel::new(f::index_copy_cpu, &[INDEX_COPY.any(), INDEX_COPY_.any(), INDEX_COPY_OUT.any()]);
 
 fn index_copy_slot(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> Result<Tensor> {
     let given = args::IndexCopy { self_, dim, index, source };
-    let m = f::index_copy_shape(&given)?;
-    let o = m.copy(self_)?;
-    if let Some(kernel) = INDEX_COPY_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::index_copy_shape(&given));
+    let o = or_return!(m.copy(self_));
+    or_return!(
+        INDEX_COPY_KERNEL.run(m.device, &mut |kernel: IndexCopyKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`INDEX_COPY`].
@@ -2156,22 +2160,20 @@ pub(super) static INDEX_COPY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn index_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::index_copy(tensor_arg(a, 0)?, arg(a, 1)?, tensor_arg(a, 2)?, tensor_arg(a, 3)?)?.into_values()
+    calls::boxed_t_i_t_t_to_t(ops::index_copy, a)
 }
 fn index_copy_adaptor(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&INDEX_COPY_INFO, &[&self_, &dim, &index, &source]) {
-        return ops::index_copy(self_, dim, index, source);
-    }
-    fallback(&INDEX_COPY_INFO, &[&self_, &dim, &index, &source])
+    calls::adapt_t_i_t_t_to_t(&INDEX_COPY_INFO, ops::index_copy, self_, dim, index, source)
 }
 
 fn index_copy_inplace_slot(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> Result<()> {
     let given = args::IndexCopy { self_, dim, index, source };
-    let m = f::index_copy_shape(&given)?;
-    let o = m.inplace(self_, &[index, source])?;
-    if let Some(kernel) = INDEX_COPY_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o.tensor()))?;
-    }
+    let m = or_return!(f::index_copy_shape(&given));
+    let o = or_return!(m.inplace(self_, &[index, source]));
+    or_return!(
+        INDEX_COPY_KERNEL
+            .run(m.device, &mut |kernel: IndexCopyKernel| -> Result<()> { kernel(&given, o.tensor()) })
+    );
     o.finish()
 }
 /// Type of [`INDEX_COPY_`].
@@ -2211,14 +2213,10 @@ pub(super) static INDEX_COPY__INFO: OpInfo = OpInfo {
     functional: Some(&INDEX_COPY_INFO),
 };
 fn index_copy_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::index_copy_(tensor_arg(a, 0)?, arg(a, 1)?, tensor_arg(a, 2)?, tensor_arg(a, 3)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_i_t_t(ops::index_copy_, a, &[0])
 }
 fn index_copy_inplace_adaptor(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&INDEX_COPY__INFO, &[&self_, &dim, &index, &source]) {
-        return ops::index_copy_(self_, dim, index, source);
-    }
-    call_fallback(&INDEX_COPY__INFO, &[&self_, &dim, &index, &source]).map(drop)
+    calls::adapt_t_i_t_t(&INDEX_COPY__INFO, ops::index_copy_, self_, dim, index, source)
 }
 
 fn index_copy_out_slot(
@@ -2229,11 +2227,12 @@ fn index_copy_out_slot(
     out: &mut Tensor,
 ) -> Result<()> {
     let given = args::IndexCopy { self_, dim, index, source };
-    let m = f::index_copy_shape(&given)?;
-    let o = m.out(&OutDtype::EXACT, out, self_, &[self_, index, source])?;
-    if let Some(kernel) = INDEX_COPY_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o.tensor()))?;
-    }
+    let m = or_return!(f::index_copy_shape(&given));
+    let o = or_return!(m.out(&OutDtype::EXACT, out, self_, &[self_, index, source]));
+    or_return!(
+        INDEX_COPY_KERNEL
+            .run(m.device, &mut |kernel: IndexCopyKernel| -> Result<()> { kernel(&given, o.tensor()) })
+    );
     o.finish()
 }
 /// Type of [`INDEX_COPY_OUT`].
@@ -2274,9 +2273,7 @@ pub(super) static INDEX_COPY_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&INDEX_COPY_INFO),
 };
 fn index_copy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 4)?;
-    ops::index_copy_out(tensor_arg(a, 0)?, arg(a, 1)?, tensor_arg(a, 2)?, tensor_arg(a, 3)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_i_t_t_w(ops::index_copy_out, a)
 }
 fn index_copy_out_adaptor(
     self_: &Tensor,
@@ -2285,27 +2282,22 @@ fn index_copy_out_adaptor(
     source: &Tensor,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&INDEX_COPY_OUT_INFO, &[&self_, &dim, &index, &source, &&*out]) {
-        return ops::index_copy_out(self_, dim, index, source, out);
-    }
-    let v = call_fallback(&INDEX_COPY_OUT_INFO, &[&self_, &dim, &index, &source, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_i_t_t_w(&INDEX_COPY_OUT_INFO, ops::index_copy_out, self_, dim, index, source, out)
 }
 
 /// A back end's kernel of `index_fill.int_Scalar`.
 pub type IndexFillKernel = fn(&args::IndexFill, &Tensor) -> Result<()>;
 /// The kernels of `index_fill.int_Scalar`.
 pub static INDEX_FILL_KERNEL: Kernel<IndexFillKernel> =
-    Kernel::new(f::index_fill_cpu, &[&INDEX_FILL, &INDEX_FILL_]);
+    Kernel::new(f::index_fill_cpu, &[INDEX_FILL.any(), INDEX_FILL_.any()]);
 
 fn index_fill_slot(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<Tensor> {
     let given = args::IndexFill { self_, dim, index, value };
-    let m = f::index_fill_shape(&given)?;
-    let o = m.copy(self_)?;
-    if let Some(kernel) = INDEX_FILL_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::index_fill_shape(&given));
+    let o = or_return!(m.copy(self_));
+    or_return!(
+        INDEX_FILL_KERNEL.run(m.device, &mut |kernel: IndexFillKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`INDEX_FILL`].
@@ -2345,22 +2337,20 @@ pub(super) static INDEX_FILL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn index_fill_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::index_fill(tensor_arg(a, 0)?, arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?)?.into_values()
+    calls::boxed_t_i_t_n_to_t(ops::index_fill, a)
 }
 fn index_fill_adaptor(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<Tensor> {
-    if let Some(_seen) = watched(&INDEX_FILL_INFO, &[&self_, &dim, &index, &value]) {
-        return ops::index_fill(self_, dim, index, value);
-    }
-    fallback(&INDEX_FILL_INFO, &[&self_, &dim, &index, &value])
+    calls::adapt_t_i_t_n_to_t(&INDEX_FILL_INFO, ops::index_fill, self_, dim, index, value)
 }
 
 fn index_fill_inplace_slot(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<()> {
     let given = args::IndexFill { self_, dim, index, value };
-    let m = f::index_fill_shape(&given)?;
-    let o = m.inplace(self_, &[index])?;
-    if let Some(kernel) = INDEX_FILL_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o.tensor()))?;
-    }
+    let m = or_return!(f::index_fill_shape(&given));
+    let o = or_return!(m.inplace(self_, &[index]));
+    or_return!(
+        INDEX_FILL_KERNEL
+            .run(m.device, &mut |kernel: IndexFillKernel| -> Result<()> { kernel(&given, o.tensor()) })
+    );
     o.finish()
 }
 /// Type of [`INDEX_FILL_`].
@@ -2400,29 +2390,26 @@ pub(super) static INDEX_FILL__INFO: OpInfo = OpInfo {
     functional: Some(&INDEX_FILL_INFO),
 };
 fn index_fill_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::index_fill_(tensor_arg(a, 0)?, arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_i_t_n(ops::index_fill_, a, &[0])
 }
 fn index_fill_inplace_adaptor(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<()> {
-    if let Some(_seen) = watched(&INDEX_FILL__INFO, &[&self_, &dim, &index, &value]) {
-        return ops::index_fill_(self_, dim, index, value);
-    }
-    call_fallback(&INDEX_FILL__INFO, &[&self_, &dim, &index, &value]).map(drop)
+    calls::adapt_t_i_t_n(&INDEX_FILL__INFO, ops::index_fill_, self_, dim, index, value)
 }
 
 /// A back end's kernel of `index_fill.int_Tensor`.
 pub type IndexFillTensorKernel = fn(&args::IndexFillTensor, &Tensor) -> Result<()>;
 /// The kernels of `index_fill.int_Tensor`.
 pub static INDEX_FILL_TENSOR_KERNEL: Kernel<IndexFillTensorKernel> =
-    Kernel::new(f::index_fill_tensor_cpu, &[&INDEX_FILL_TENSOR, &INDEX_FILL_TENSOR_]);
+    Kernel::new(f::index_fill_tensor_cpu, &[INDEX_FILL_TENSOR.any(), INDEX_FILL_TENSOR_.any()]);
 
 fn index_fill_tensor_slot(self_: &Tensor, dim: i64, index: &Tensor, value: &Tensor) -> Result<Tensor> {
     let given = args::IndexFillTensor { self_, dim, index, value };
-    let m = f::index_fill_tensor_shape(&given)?;
-    let o = m.copy(self_)?;
-    if let Some(kernel) = INDEX_FILL_TENSOR_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::index_fill_tensor_shape(&given));
+    let o = or_return!(m.copy(self_));
+    or_return!(
+        INDEX_FILL_TENSOR_KERNEL
+            .run(m.device, &mut |kernel: IndexFillTensorKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`INDEX_FILL_TENSOR`].
@@ -2462,22 +2449,20 @@ pub(super) static INDEX_FILL_TENSOR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn index_fill_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::index_fill_tensor(tensor_arg(a, 0)?, arg(a, 1)?, tensor_arg(a, 2)?, tensor_arg(a, 3)?)?.into_values()
+    calls::boxed_t_i_t_t_to_t(ops::index_fill_tensor, a)
 }
 fn index_fill_tensor_adaptor(self_: &Tensor, dim: i64, index: &Tensor, value: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&INDEX_FILL_TENSOR_INFO, &[&self_, &dim, &index, &value]) {
-        return ops::index_fill_tensor(self_, dim, index, value);
-    }
-    fallback(&INDEX_FILL_TENSOR_INFO, &[&self_, &dim, &index, &value])
+    calls::adapt_t_i_t_t_to_t(&INDEX_FILL_TENSOR_INFO, ops::index_fill_tensor, self_, dim, index, value)
 }
 
 fn index_fill_tensor_inplace_slot(self_: &Tensor, dim: i64, index: &Tensor, value: &Tensor) -> Result<()> {
     let given = args::IndexFillTensor { self_, dim, index, value };
-    let m = f::index_fill_tensor_shape(&given)?;
-    let o = m.inplace(self_, &[index, value])?;
-    if let Some(kernel) = INDEX_FILL_TENSOR_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o.tensor()))?;
-    }
+    let m = or_return!(f::index_fill_tensor_shape(&given));
+    let o = or_return!(m.inplace(self_, &[index, value]));
+    or_return!(
+        INDEX_FILL_TENSOR_KERNEL
+            .run(m.device, &mut |kernel: IndexFillTensorKernel| -> Result<()> { kernel(&given, o.tensor()) })
+    );
     o.finish()
 }
 /// Type of [`INDEX_FILL_TENSOR_`].
@@ -2517,21 +2502,17 @@ pub(super) static INDEX_FILL_TENSOR__INFO: OpInfo = OpInfo {
     functional: Some(&INDEX_FILL_TENSOR_INFO),
 };
 fn index_fill_tensor_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::index_fill_tensor_(tensor_arg(a, 0)?, arg(a, 1)?, tensor_arg(a, 2)?, tensor_arg(a, 3)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_i_t_t(ops::index_fill_tensor_, a, &[0])
 }
 fn index_fill_tensor_inplace_adaptor(self_: &Tensor, dim: i64, index: &Tensor, value: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&INDEX_FILL_TENSOR__INFO, &[&self_, &dim, &index, &value]) {
-        return ops::index_fill_tensor_(self_, dim, index, value);
-    }
-    call_fallback(&INDEX_FILL_TENSOR__INFO, &[&self_, &dim, &index, &value]).map(drop)
+    calls::adapt_t_i_t_t(&INDEX_FILL_TENSOR__INFO, ops::index_fill_tensor_, self_, dim, index, value)
 }
 
 /// A back end's kernel of `index_reduce`.
 pub type IndexReduceKernel = fn(&args::IndexReduce, &Tensor) -> Result<()>;
 /// The kernels of `index_reduce`.
 pub static INDEX_REDUCE_KERNEL: Kernel<IndexReduceKernel> =
-    Kernel::new(f::index_reduce_cpu, &[&INDEX_REDUCE, &INDEX_REDUCE_, &INDEX_REDUCE_OUT]);
+    Kernel::new(f::index_reduce_cpu, &[INDEX_REDUCE.any(), INDEX_REDUCE_.any(), INDEX_REDUCE_OUT.any()]);
 
 fn index_reduce_slot(
     self_: &Tensor,
@@ -2542,11 +2523,12 @@ fn index_reduce_slot(
     include_self: bool,
 ) -> Result<Tensor> {
     let given = args::IndexReduce { self_, dim, index, source, reduce, include_self };
-    let m = f::index_reduce_shape(&given)?;
-    let o = m.copy(self_)?;
-    if let Some(kernel) = INDEX_REDUCE_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::index_reduce_shape(&given));
+    let o = or_return!(m.copy(self_));
+    or_return!(
+        INDEX_REDUCE_KERNEL
+            .run(m.device, &mut |kernel: IndexReduceKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`INDEX_REDUCE`].
@@ -2588,15 +2570,7 @@ pub(super) static INDEX_REDUCE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn index_reduce_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::index_reduce(
-        tensor_arg(a, 0)?,
-        arg(a, 1)?,
-        tensor_arg(a, 2)?,
-        tensor_arg(a, 3)?,
-        &arg::<String>(a, 4)?,
-        arg(a, 5)?,
-    )?
-    .into_values()
+    calls::boxed_t_i_t_t_s_b_to_t(ops::index_reduce, a)
 }
 fn index_reduce_adaptor(
     self_: &Tensor,
@@ -2606,11 +2580,16 @@ fn index_reduce_adaptor(
     reduce: &str,
     include_self: bool,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&INDEX_REDUCE_INFO, &[&self_, &dim, &index, &source, &reduce, &include_self])
-    {
-        return ops::index_reduce(self_, dim, index, source, reduce, include_self);
-    }
-    fallback(&INDEX_REDUCE_INFO, &[&self_, &dim, &index, &source, &reduce, &include_self])
+    calls::adapt_t_i_t_t_s_b_to_t(
+        &INDEX_REDUCE_INFO,
+        ops::index_reduce,
+        self_,
+        dim,
+        index,
+        source,
+        reduce,
+        include_self,
+    )
 }
 
 fn index_reduce_inplace_slot(
@@ -2622,11 +2601,12 @@ fn index_reduce_inplace_slot(
     include_self: bool,
 ) -> Result<()> {
     let given = args::IndexReduce { self_, dim, index, source, reduce, include_self };
-    let m = f::index_reduce_shape(&given)?;
-    let o = m.inplace(self_, &[index, source])?;
-    if let Some(kernel) = INDEX_REDUCE_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o.tensor()))?;
-    }
+    let m = or_return!(f::index_reduce_shape(&given));
+    let o = or_return!(m.inplace(self_, &[index, source]));
+    or_return!(
+        INDEX_REDUCE_KERNEL
+            .run(m.device, &mut |kernel: IndexReduceKernel| -> Result<()> { kernel(&given, o.tensor()) })
+    );
     o.finish()
 }
 /// Type of [`INDEX_REDUCE_`].
@@ -2668,15 +2648,7 @@ pub(super) static INDEX_REDUCE__INFO: OpInfo = OpInfo {
     functional: Some(&INDEX_REDUCE_INFO),
 };
 fn index_reduce_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::index_reduce_(
-        tensor_arg(a, 0)?,
-        arg(a, 1)?,
-        tensor_arg(a, 2)?,
-        tensor_arg(a, 3)?,
-        &arg::<String>(a, 4)?,
-        arg(a, 5)?,
-    )?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_i_t_t_s_b(ops::index_reduce_, a, &[0])
 }
 fn index_reduce_inplace_adaptor(
     self_: &Tensor,
@@ -2686,12 +2658,16 @@ fn index_reduce_inplace_adaptor(
     reduce: &str,
     include_self: bool,
 ) -> Result<()> {
-    if let Some(_seen) =
-        watched(&INDEX_REDUCE__INFO, &[&self_, &dim, &index, &source, &reduce, &include_self])
-    {
-        return ops::index_reduce_(self_, dim, index, source, reduce, include_self);
-    }
-    call_fallback(&INDEX_REDUCE__INFO, &[&self_, &dim, &index, &source, &reduce, &include_self]).map(drop)
+    calls::adapt_t_i_t_t_s_b(
+        &INDEX_REDUCE__INFO,
+        ops::index_reduce_,
+        self_,
+        dim,
+        index,
+        source,
+        reduce,
+        include_self,
+    )
 }
 
 fn index_reduce_out_slot(
@@ -2704,11 +2680,12 @@ fn index_reduce_out_slot(
     out: &mut Tensor,
 ) -> Result<()> {
     let given = args::IndexReduce { self_, dim, index, source, reduce, include_self };
-    let m = f::index_reduce_shape(&given)?;
-    let o = m.out(&OutDtype::EXACT, out, self_, &[self_, index, source])?;
-    if let Some(kernel) = INDEX_REDUCE_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o.tensor()))?;
-    }
+    let m = or_return!(f::index_reduce_shape(&given));
+    let o = or_return!(m.out(&OutDtype::EXACT, out, self_, &[self_, index, source]));
+    or_return!(
+        INDEX_REDUCE_KERNEL
+            .run(m.device, &mut |kernel: IndexReduceKernel| -> Result<()> { kernel(&given, o.tensor()) })
+    );
     o.finish()
 }
 /// Type of [`INDEX_REDUCE_OUT`].
@@ -2751,17 +2728,7 @@ pub(super) static INDEX_REDUCE_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&INDEX_REDUCE_INFO),
 };
 fn index_reduce_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 6)?;
-    ops::index_reduce_out(
-        tensor_arg(a, 0)?,
-        arg(a, 1)?,
-        tensor_arg(a, 2)?,
-        tensor_arg(a, 3)?,
-        &arg::<String>(a, 4)?,
-        arg(a, 5)?,
-        &mut out,
-    )?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_i_t_t_s_b_w(ops::index_reduce_out, a)
 }
 fn index_reduce_out_adaptor(
     self_: &Tensor,
@@ -2772,24 +2739,24 @@ fn index_reduce_out_adaptor(
     include_self: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) =
-        watched(&INDEX_REDUCE_OUT_INFO, &[&self_, &dim, &index, &source, &reduce, &include_self, &&*out])
-    {
-        return ops::index_reduce_out(self_, dim, index, source, reduce, include_self, out);
-    }
-    let v = call_fallback(
+    calls::adapt_t_i_t_t_s_b_w(
         &INDEX_REDUCE_OUT_INFO,
-        &[&self_, &dim, &index, &source, &reduce, &include_self, &&*out],
-    )?;
-    *out = arg(&v, 0)?;
-    Ok(())
+        ops::index_reduce_out,
+        self_,
+        dim,
+        index,
+        source,
+        reduce,
+        include_self,
+        out,
+    )
 }
 
 /// A back end's kernel of `masked_select`.
 pub type MaskedSelectKernel = fn(&args::MaskedSelect) -> Result<Tensor>;
 /// The kernels of `masked_select`.
 pub static MASKED_SELECT_KERNEL: Kernel<MaskedSelectKernel> =
-    Kernel::new(f::masked_select_cpu, &[&MASKED_SELECT, &MASKED_SELECT_OUT]);
+    Kernel::new(f::masked_select_cpu, &[MASKED_SELECT.any(), MASKED_SELECT_OUT.any()]);
 
 fn masked_select_slot(self_: &Tensor, mask: &Tensor) -> Result<Tensor> {
     f::masked_select_check(self_, mask)?;
@@ -2824,20 +2791,17 @@ pub(super) static MASKED_SELECT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn masked_select_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::masked_select(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::masked_select, a)
 }
 fn masked_select_adaptor(self_: &Tensor, mask: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&MASKED_SELECT_INFO, &[&self_, &mask]) {
-        return ops::masked_select(self_, mask);
-    }
-    fallback(&MASKED_SELECT_INFO, &[&self_, &mask])
+    calls::adapt_t_t_to_t(&MASKED_SELECT_INFO, ops::masked_select, self_, mask)
 }
 
 fn masked_select_out_slot(self_: &Tensor, mask: &Tensor, out: &mut Tensor) -> Result<()> {
     f::masked_select_check(self_, mask)?;
     out::apart(None, &[self_, mask], &[&*out])?;
     let given = args::MaskedSelect { self_, mask };
-    let r = soft(|| MASKED_SELECT_KERNEL.here(self_.device())?(&given))?;
+    let r = or_return!(soft(|| MASKED_SELECT_KERNEL.here(self_.device())?(&given)));
     out::copy_to_out(
         &OutDtype::Exact("masked_select(): self and result must have the same scalar type"),
         out,
@@ -2876,21 +2840,15 @@ pub(super) static MASKED_SELECT_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&MASKED_SELECT_INFO),
 };
 fn masked_select_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::masked_select_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_w(ops::masked_select_out, a)
 }
 fn masked_select_out_adaptor(self_: &Tensor, mask: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&MASKED_SELECT_OUT_INFO, &[&self_, &mask, &&*out]) {
-        return ops::masked_select_out(self_, mask, out);
-    }
-    let v = call_fallback(&MASKED_SELECT_OUT_INFO, &[&self_, &mask, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_w(&MASKED_SELECT_OUT_INFO, ops::masked_select_out, self_, mask, out)
 }
 
 /// Kernels of `masked_fill.Scalar` on devices that are not built in.
-pub static MASKED_FILL_KERNELS: Kernels<PointwiseKernel> = Kernels::new(&[&MASKED_FILL, &MASKED_FILL_]);
+pub static MASKED_FILL_KERNELS: Kernels<PointwiseKernel> =
+    Kernels::new(&[MASKED_FILL.any(), MASKED_FILL_.any()]);
 fn masked_fill_kernel(self_: &Tensor, mask: &Tensor, value: Scalar) -> Result<Tensor> {
     f::masked_fill_plan(self_, mask, value)?.on(&MASKED_FILL_KERNELS).run()
 }
@@ -2930,13 +2888,10 @@ pub(super) static MASKED_FILL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn masked_fill_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::masked_fill(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_t_n_to_t(ops::masked_fill, a)
 }
 fn masked_fill_adaptor(self_: &Tensor, mask: &Tensor, value: Scalar) -> Result<Tensor> {
-    if let Some(_seen) = watched(&MASKED_FILL_INFO, &[&self_, &mask, &value]) {
-        return ops::masked_fill(self_, mask, value);
-    }
-    fallback(&MASKED_FILL_INFO, &[&self_, &mask, &value])
+    calls::adapt_t_t_n_to_t(&MASKED_FILL_INFO, ops::masked_fill, self_, mask, value)
 }
 
 fn masked_fill_inplace_kernel(self_: &Tensor, mask: &Tensor, value: Scalar) -> Result<()> {
@@ -2979,19 +2934,15 @@ pub(super) static MASKED_FILL__INFO: OpInfo = OpInfo {
     functional: Some(&MASKED_FILL_INFO),
 };
 fn masked_fill_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::masked_fill_(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_t_n(ops::masked_fill_, a, &[0])
 }
 fn masked_fill_inplace_adaptor(self_: &Tensor, mask: &Tensor, value: Scalar) -> Result<()> {
-    if let Some(_seen) = watched(&MASKED_FILL__INFO, &[&self_, &mask, &value]) {
-        return ops::masked_fill_(self_, mask, value);
-    }
-    call_fallback(&MASKED_FILL__INFO, &[&self_, &mask, &value]).map(drop)
+    calls::adapt_t_t_n(&MASKED_FILL__INFO, ops::masked_fill_, self_, mask, value)
 }
 
 /// Kernels of `masked_fill.Tensor` on devices that are not built in.
 pub static MASKED_FILL_TENSOR_KERNELS: Kernels<PointwiseKernel> =
-    Kernels::new(&[&MASKED_FILL_TENSOR, &MASKED_FILL_TENSOR_]);
+    Kernels::new(&[MASKED_FILL_TENSOR.any(), MASKED_FILL_TENSOR_.any()]);
 fn masked_fill_tensor_kernel(self_: &Tensor, mask: &Tensor, value: &Tensor) -> Result<Tensor> {
     f::masked_fill_tensor_plan(self_, mask, value)?.on(&MASKED_FILL_TENSOR_KERNELS).run()
 }
@@ -3031,13 +2982,10 @@ pub(super) static MASKED_FILL_TENSOR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn masked_fill_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::masked_fill_tensor(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?)?.into_values()
+    calls::boxed_t_t_t_to_t(ops::masked_fill_tensor, a)
 }
 fn masked_fill_tensor_adaptor(self_: &Tensor, mask: &Tensor, value: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&MASKED_FILL_TENSOR_INFO, &[&self_, &mask, &value]) {
-        return ops::masked_fill_tensor(self_, mask, value);
-    }
-    fallback(&MASKED_FILL_TENSOR_INFO, &[&self_, &mask, &value])
+    calls::adapt_t_t_t_to_t(&MASKED_FILL_TENSOR_INFO, ops::masked_fill_tensor, self_, mask, value)
 }
 
 fn masked_fill_tensor_inplace_kernel(self_: &Tensor, mask: &Tensor, value: &Tensor) -> Result<()> {
@@ -3080,29 +3028,26 @@ pub(super) static MASKED_FILL_TENSOR__INFO: OpInfo = OpInfo {
     functional: Some(&MASKED_FILL_TENSOR_INFO),
 };
 fn masked_fill_tensor_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::masked_fill_tensor_(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_t_t(ops::masked_fill_tensor_, a, &[0])
 }
 fn masked_fill_tensor_inplace_adaptor(self_: &Tensor, mask: &Tensor, value: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&MASKED_FILL_TENSOR__INFO, &[&self_, &mask, &value]) {
-        return ops::masked_fill_tensor_(self_, mask, value);
-    }
-    call_fallback(&MASKED_FILL_TENSOR__INFO, &[&self_, &mask, &value]).map(drop)
+    calls::adapt_t_t_t(&MASKED_FILL_TENSOR__INFO, ops::masked_fill_tensor_, self_, mask, value)
 }
 
 /// A back end's kernel of `masked_scatter`.
 pub type MaskedScatterKernel = fn(&args::MaskedScatter, &Tensor) -> Result<()>;
 /// The kernels of `masked_scatter`.
 pub static MASKED_SCATTER_KERNEL: Kernel<MaskedScatterKernel> =
-    Kernel::new(f::masked_scatter_cpu, &[&MASKED_SCATTER, &MASKED_SCATTER_]);
+    Kernel::new(f::masked_scatter_cpu, &[MASKED_SCATTER.any(), MASKED_SCATTER_.any()]);
 
 fn masked_scatter_slot(self_: &Tensor, mask: &Tensor, source: &Tensor) -> Result<Tensor> {
     let given = args::MaskedScatter { self_, mask, source };
-    let m = f::masked_scatter_shape(&given)?;
-    let o = m.copy(self_)?;
-    if let Some(kernel) = MASKED_SCATTER_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::masked_scatter_shape(&given));
+    let o = or_return!(m.copy(self_));
+    or_return!(
+        MASKED_SCATTER_KERNEL
+            .run(m.device, &mut |kernel: MaskedScatterKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`MASKED_SCATTER`].
@@ -3141,23 +3086,21 @@ pub(super) static MASKED_SCATTER_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn masked_scatter_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::masked_scatter(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?)?.into_values()
+    calls::boxed_t_t_t_to_t(ops::masked_scatter, a)
 }
 fn masked_scatter_adaptor(self_: &Tensor, mask: &Tensor, source: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&MASKED_SCATTER_INFO, &[&self_, &mask, &source]) {
-        return ops::masked_scatter(self_, mask, source);
-    }
-    fallback(&MASKED_SCATTER_INFO, &[&self_, &mask, &source])
+    calls::adapt_t_t_t_to_t(&MASKED_SCATTER_INFO, ops::masked_scatter, self_, mask, source)
 }
 
 fn masked_scatter_inplace_slot(self_: &Tensor, mask: &Tensor, source: &Tensor) -> Result<()> {
     f::masked_scatter_fits(self_, mask, source)?;
     let given = args::MaskedScatter { self_, mask, source };
-    let m = f::masked_scatter_shape(&given)?;
-    let o = m.inplace(self_, &[mask, source])?;
-    if let Some(kernel) = MASKED_SCATTER_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o.tensor()))?;
-    }
+    let m = or_return!(f::masked_scatter_shape(&given));
+    let o = or_return!(m.inplace(self_, &[mask, source]));
+    or_return!(
+        MASKED_SCATTER_KERNEL
+            .run(m.device, &mut |kernel: MaskedScatterKernel| -> Result<()> { kernel(&given, o.tensor()) })
+    );
     o.finish()
 }
 /// Type of [`MASKED_SCATTER_`].
@@ -3196,20 +3139,17 @@ pub(super) static MASKED_SCATTER__INFO: OpInfo = OpInfo {
     functional: Some(&MASKED_SCATTER_INFO),
 };
 fn masked_scatter_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::masked_scatter_(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_t_t(ops::masked_scatter_, a, &[0])
 }
 fn masked_scatter_inplace_adaptor(self_: &Tensor, mask: &Tensor, source: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&MASKED_SCATTER__INFO, &[&self_, &mask, &source]) {
-        return ops::masked_scatter_(self_, mask, source);
-    }
-    call_fallback(&MASKED_SCATTER__INFO, &[&self_, &mask, &source]).map(drop)
+    calls::adapt_t_t_t(&MASKED_SCATTER__INFO, ops::masked_scatter_, self_, mask, source)
 }
 
 /// A back end's kernel of `nonzero`.
 pub type NonzeroKernel = fn(&args::Nonzero) -> Result<Tensor>;
 /// The kernels of `nonzero`.
-pub static NONZERO_KERNEL: Kernel<NonzeroKernel> = Kernel::new(f::nonzero_cpu, &[&NONZERO, &NONZERO_OUT]);
+pub static NONZERO_KERNEL: Kernel<NonzeroKernel> =
+    Kernel::new(f::nonzero_cpu, &[NONZERO.any(), NONZERO_OUT.any()]);
 
 fn nonzero_slot(self_: &Tensor) -> Result<Tensor> {
     let given = args::Nonzero { self_ };
@@ -3239,19 +3179,16 @@ pub(super) static NONZERO_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn nonzero_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::nonzero(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::nonzero, a)
 }
 fn nonzero_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&NONZERO_INFO, &[&self_]) {
-        return ops::nonzero(self_);
-    }
-    fallback(&NONZERO_INFO, &[&self_])
+    calls::adapt_t_to_t(&NONZERO_INFO, ops::nonzero, self_)
 }
 
 fn nonzero_out_slot(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::apart(None, &[self_], &[&*out])?;
     let given = args::Nonzero { self_ };
-    let r = soft(|| NONZERO_KERNEL.here(self_.device())?(&given))?;
+    let r = or_return!(soft(|| NONZERO_KERNEL.here(self_.device())?(&given)));
     out::copy_to_out(
         &OutDtype::Exact("nonzero: Expected out tensor to have scalar type {want} but got scalar type{got}"),
         out,
@@ -3286,17 +3223,10 @@ pub(super) static NONZERO_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&NONZERO_INFO),
 };
 fn nonzero_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::nonzero_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::nonzero_out, a)
 }
 fn nonzero_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&NONZERO_OUT_INFO, &[&self_, &&*out]) {
-        return ops::nonzero_out(self_, out);
-    }
-    let v = call_fallback(&NONZERO_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&NONZERO_OUT_INFO, ops::nonzero_out, self_, out)
 }
 
 /// Type of [`NONZERO_TUPLE`].
@@ -3321,13 +3251,10 @@ pub(super) static NONZERO_TUPLE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn nonzero_tuple_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::nonzero_tuple(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_ts(ops::nonzero_tuple, a)
 }
 fn nonzero_tuple_adaptor(self_: &Tensor) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&NONZERO_TUPLE_INFO, &[&self_]) {
-        return ops::nonzero_tuple(self_);
-    }
-    fallback(&NONZERO_TUPLE_INFO, &[&self_])
+    calls::adapt_t_to_ts(&NONZERO_TUPLE_INFO, ops::nonzero_tuple, self_)
 }
 
 /// Type of [`WHERE_NONZERO`].
@@ -3352,28 +3279,26 @@ pub(super) static WHERE_NONZERO_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn where_nonzero_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::where_nonzero(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_ts(ops::where_nonzero, a)
 }
 fn where_nonzero_adaptor(condition: &Tensor) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&WHERE_NONZERO_INFO, &[&condition]) {
-        return ops::where_nonzero(condition);
-    }
-    fallback(&WHERE_NONZERO_INFO, &[&condition])
+    calls::adapt_t_to_ts(&WHERE_NONZERO_INFO, ops::where_nonzero, condition)
 }
 
 /// A back end's kernel of `nonzero_static`.
 pub type NonzeroStaticKernel = fn(&args::NonzeroStatic, &Tensor) -> Result<()>;
 /// The kernels of `nonzero_static`.
 pub static NONZERO_STATIC_KERNEL: Kernel<NonzeroStaticKernel> =
-    Kernel::new(f::nonzero_static_cpu, &[&NONZERO_STATIC, &NONZERO_STATIC_OUT]);
+    Kernel::new(f::nonzero_static_cpu, &[NONZERO_STATIC.any(), NONZERO_STATIC_OUT.any()]);
 
 fn nonzero_static_slot(self_: &Tensor, size: i64, fill_value: i64) -> Result<Tensor> {
     let given = args::NonzeroStatic { self_, size, fill_value };
-    let m = f::nonzero_static_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = NONZERO_STATIC_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::nonzero_static_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(
+        NONZERO_STATIC_KERNEL
+            .run(m.device, &mut |kernel: NonzeroStaticKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`NONZERO_STATIC`].
@@ -3408,28 +3333,26 @@ pub(super) static NONZERO_STATIC_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn nonzero_static_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::nonzero_static(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_i_i_to_t(ops::nonzero_static, a)
 }
 fn nonzero_static_adaptor(self_: &Tensor, size: i64, fill_value: i64) -> Result<Tensor> {
-    if let Some(_seen) = watched(&NONZERO_STATIC_INFO, &[&self_, &size, &fill_value]) {
-        return ops::nonzero_static(self_, size, fill_value);
-    }
-    fallback(&NONZERO_STATIC_INFO, &[&self_, &size, &fill_value])
+    calls::adapt_t_i_i_to_t(&NONZERO_STATIC_INFO, ops::nonzero_static, self_, size, fill_value)
 }
 
 fn nonzero_static_out_slot(self_: &Tensor, size: i64, fill_value: i64, out: &mut Tensor) -> Result<()> {
     let given = args::NonzeroStatic { self_, size, fill_value };
-    let m = f::nonzero_static_shape(&given)?;
-    let o0 = m.out(
+    let m = or_return!(f::nonzero_static_shape(&given));
+    let o0 = or_return!(m.out(
         &OutDtype::Exact(
-            "nonzero_static: Expected out tensor to have scalar type Long but got scalar type{got}",
+            "nonzero_static: Expected out tensor to have scalar type Long but got scalar type{got}"
         ),
         out,
-        &[self_],
-    )?;
-    if let Some(kernel) = NONZERO_STATIC_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o0.tensor()))?;
-    }
+        &[self_]
+    ));
+    or_return!(
+        NONZERO_STATIC_KERNEL
+            .run(m.device, &mut |kernel: NonzeroStaticKernel| -> Result<()> { kernel(&given, o0.tensor()) })
+    );
     o0.finish()
 }
 /// Type of [`NONZERO_STATIC_OUT`].
@@ -3469,17 +3392,10 @@ pub(super) static NONZERO_STATIC_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&NONZERO_STATIC_INFO),
 };
 fn nonzero_static_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 3)?;
-    ops::nonzero_static_out(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_i_i_w(ops::nonzero_static_out, a)
 }
 fn nonzero_static_out_adaptor(self_: &Tensor, size: i64, fill_value: i64, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&NONZERO_STATIC_OUT_INFO, &[&self_, &size, &fill_value, &&*out]) {
-        return ops::nonzero_static_out(self_, size, fill_value, out);
-    }
-    let v = call_fallback(&NONZERO_STATIC_OUT_INFO, &[&self_, &size, &fill_value, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_i_i_w(&NONZERO_STATIC_OUT_INFO, ops::nonzero_static_out, self_, size, fill_value, out)
 }
 
 /// Type of [`ARGWHERE`].
@@ -3503,27 +3419,22 @@ pub(super) static ARGWHERE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn argwhere_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::argwhere(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::argwhere, a)
 }
 fn argwhere_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&ARGWHERE_INFO, &[&self_]) {
-        return ops::argwhere(self_);
-    }
-    fallback(&ARGWHERE_INFO, &[&self_])
+    calls::adapt_t_to_t(&ARGWHERE_INFO, ops::argwhere, self_)
 }
 
 /// A back end's kernel of `take`.
 pub type TakeKernel = fn(&args::Take, &Tensor) -> Result<()>;
 /// The kernels of `take`.
-pub static TAKE_KERNEL: Kernel<TakeKernel> = Kernel::new(f::take_cpu, &[&TAKE, &TAKE_OUT]);
+pub static TAKE_KERNEL: Kernel<TakeKernel> = Kernel::new(f::take_cpu, &[TAKE.any(), TAKE_OUT.any()]);
 
 fn take_slot(self_: &Tensor, index: &Tensor) -> Result<Tensor> {
     let given = args::Take { self_, index };
-    let m = f::take_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = TAKE_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::take_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(TAKE_KERNEL.run(m.device, &mut |kernel: TakeKernel| -> Result<()> { kernel(&given, &o) }));
     Ok(o)
 }
 /// Type of [`TAKE`].
@@ -3554,23 +3465,20 @@ pub(super) static TAKE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn take_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::take(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::take, a)
 }
 fn take_adaptor(self_: &Tensor, index: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&TAKE_INFO, &[&self_, &index]) {
-        return ops::take(self_, index);
-    }
-    fallback(&TAKE_INFO, &[&self_, &index])
+    calls::adapt_t_t_to_t(&TAKE_INFO, ops::take, self_, index)
 }
 
 fn take_out_slot(self_: &Tensor, index: &Tensor, out: &mut Tensor) -> Result<()> {
     out::apart(None, &[self_, index], &[&*out])?;
     let given = args::Take { self_, index };
-    let m = f::take_shape(&given)?;
-    let o0 = m.out(&OutDtype::Exact("take(): self and out expected to have the same dtype, but got self.dtype = {want} and out.dtype = {got}"), out, &[self_, index])?;
-    if let Some(kernel) = TAKE_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o0.tensor()))?;
-    }
+    let m = or_return!(f::take_shape(&given));
+    let o0 = or_return!(m.out(&OutDtype::Exact("take(): self and out expected to have the same dtype, but got self.dtype = {want} and out.dtype = {got}"), out, &[self_, index]));
+    or_return!(
+        TAKE_KERNEL.run(m.device, &mut |kernel: TakeKernel| -> Result<()> { kernel(&given, o0.tensor()) })
+    );
     o0.finish()
 }
 /// Type of [`TAKE_OUT`].
@@ -3609,31 +3517,22 @@ pub(super) static TAKE_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&TAKE_INFO),
 };
 fn take_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::take_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_w(ops::take_out, a)
 }
 fn take_out_adaptor(self_: &Tensor, index: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&TAKE_OUT_INFO, &[&self_, &index, &&*out]) {
-        return ops::take_out(self_, index, out);
-    }
-    let v = call_fallback(&TAKE_OUT_INFO, &[&self_, &index, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_w(&TAKE_OUT_INFO, ops::take_out, self_, index, out)
 }
 
 /// A back end's kernel of `put`.
 pub type PutKernel = fn(&args::Put, &Tensor) -> Result<()>;
 /// The kernels of `put`.
-pub static PUT_KERNEL: Kernel<PutKernel> = Kernel::new(f::put_cpu, &[&PUT, &PUT_]);
+pub static PUT_KERNEL: Kernel<PutKernel> = Kernel::new(f::put_cpu, &[PUT.any(), PUT_.any()]);
 
 fn put_slot(self_: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) -> Result<Tensor> {
     let given = args::Put { self_, index, source, accumulate };
-    let m = f::put_shape(&given)?;
-    let o = m.copy(self_)?;
-    if let Some(kernel) = PUT_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::put_shape(&given));
+    let o = or_return!(m.copy(self_));
+    or_return!(PUT_KERNEL.run(m.device, &mut |kernel: PutKernel| -> Result<()> { kernel(&given, &o) }));
     Ok(o)
 }
 /// Type of [`PUT`].
@@ -3669,22 +3568,27 @@ pub(super) static PUT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn put_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::put(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?)?.into_values()
+    or_return!(ops::put(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(tensor_arg(a, 2)),
+        or_return!(arg(a, 3))
+    ))
+    .into_values()
 }
 fn put_adaptor(self_: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) -> Result<Tensor> {
-    if let Some(_seen) = watched(&PUT_INFO, &[&self_, &index, &source, &accumulate]) {
-        return ops::put(self_, index, source, accumulate);
-    }
-    fallback(&PUT_INFO, &[&self_, &index, &source, &accumulate])
+    adapted(&PUT_INFO, &[&self_, &index, &source, &accumulate], &mut |()| {
+        ops::put(self_, index, source, accumulate)
+    })
 }
 
 fn put_inplace_slot(self_: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) -> Result<()> {
     let given = args::Put { self_, index, source, accumulate };
-    let m = f::put_shape(&given)?;
-    let o = m.inplace(self_, &[index, source])?;
-    if let Some(kernel) = PUT_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o.tensor()))?;
-    }
+    let m = or_return!(f::put_shape(&given));
+    let o = or_return!(m.inplace(self_, &[index, source]));
+    or_return!(
+        PUT_KERNEL.run(m.device, &mut |kernel: PutKernel| -> Result<()> { kernel(&given, o.tensor()) })
+    );
     o.finish()
 }
 /// Type of [`PUT_`].
@@ -3724,14 +3628,18 @@ pub(super) static PUT__INFO: OpInfo = OpInfo {
     functional: Some(&PUT_INFO),
 };
 fn put_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::put_(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?)?;
+    or_return!(ops::put_(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(tensor_arg(a, 2)),
+        or_return!(arg(a, 3))
+    ));
     Ok(vec![a[0].clone()])
 }
 fn put_inplace_adaptor(self_: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) -> Result<()> {
-    if let Some(_seen) = watched(&PUT__INFO, &[&self_, &index, &source, &accumulate]) {
-        return ops::put_(self_, index, source, accumulate);
-    }
-    call_fallback(&PUT__INFO, &[&self_, &index, &source, &accumulate]).map(drop)
+    adapted(&PUT__INFO, &[&self_, &index, &source, &accumulate], &mut |()| {
+        ops::put_(self_, index, source, accumulate)
+    })
 }
 
 /// Type of [`SELECT_SCATTER`].
@@ -3773,13 +3681,18 @@ pub(super) static SELECT_SCATTER_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn select_scatter_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::select_scatter(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
+    or_return!(ops::select_scatter(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3))
+    ))
+    .into_values()
 }
 fn select_scatter_adaptor(self_: &Tensor, src: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SELECT_SCATTER_INFO, &[&self_, &src, &dim, &index]) {
-        return ops::select_scatter(self_, src, dim, index);
-    }
-    fallback(&SELECT_SCATTER_INFO, &[&self_, &src, &dim, &index])
+    adapted(&SELECT_SCATTER_INFO, &[&self_, &src, &dim, &index], &mut |()| {
+        ops::select_scatter(self_, src, dim, index)
+    })
 }
 
 /// Type of [`SLICE_SCATTER`].
@@ -3823,8 +3736,15 @@ pub(super) static SLICE_SCATTER_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn slice_scatter_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::slice_scatter(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?
-        .into_values()
+    or_return!(ops::slice_scatter(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5))
+    ))
+    .into_values()
 }
 fn slice_scatter_adaptor(
     self_: &Tensor,
@@ -3834,10 +3754,9 @@ fn slice_scatter_adaptor(
     end: Option<i64>,
     step: i64,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SLICE_SCATTER_INFO, &[&self_, &src, &dim, &start, &end, &step]) {
-        return ops::slice_scatter(self_, src, dim, start, end, step);
-    }
-    fallback(&SLICE_SCATTER_INFO, &[&self_, &src, &dim, &start, &end, &step])
+    adapted(&SLICE_SCATTER_INFO, &[&self_, &src, &dim, &start, &end, &step], &mut |()| {
+        ops::slice_scatter(self_, src, dim, start, end, step)
+    })
 }
 
 fn slice_scatter_out_cpu(
@@ -3849,7 +3768,7 @@ fn slice_scatter_out_cpu(
     step: i64,
     out: &mut Tensor,
 ) -> Result<()> {
-    let r = f::slice_scatter(self_, src, dim, start, end, step)?;
+    let r = or_return!(f::slice_scatter(self_, src, dim, start, end, step));
     out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 fn slice_scatter_out_cuda(
@@ -3861,7 +3780,7 @@ fn slice_scatter_out_cuda(
     step: i64,
     out: &mut Tensor,
 ) -> Result<()> {
-    let r = f::slice_scatter(self_, src, dim, start, end, step)?;
+    let r = or_return!(f::slice_scatter(self_, src, dim, start, end, step));
     out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 fn slice_scatter_out_meta(
@@ -3873,7 +3792,7 @@ fn slice_scatter_out_meta(
     step: i64,
     out: &mut Tensor,
 ) -> Result<()> {
-    let r = f::slice_scatter(self_, src, dim, start, end, step)?;
+    let r = or_return!(f::slice_scatter(self_, src, dim, start, end, step));
     out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 fn slice_scatter_out_private(
@@ -3885,7 +3804,7 @@ fn slice_scatter_out_private(
     step: i64,
     out: &mut Tensor,
 ) -> Result<()> {
-    let r = f::slice_scatter(self_, src, dim, start, end, step)?;
+    let r = or_return!(f::slice_scatter(self_, src, dim, start, end, step));
     out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`SLICE_SCATTER_OUT`].
@@ -3931,16 +3850,16 @@ pub(super) static SLICE_SCATTER_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&SLICE_SCATTER_INFO),
 };
 fn slice_scatter_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 6)?;
-    ops::slice_scatter_out(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        &mut out,
-    )?;
+    let mut out = or_return!(arg::<Tensor>(a, 6));
+    or_return!(ops::slice_scatter_out(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5)),
+        &mut out
+    ));
     Ok(vec![out.into_value()])
 }
 fn slice_scatter_out_adaptor(
@@ -3952,12 +3871,12 @@ fn slice_scatter_out_adaptor(
     step: i64,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&SLICE_SCATTER_OUT_INFO, &[&self_, &src, &dim, &start, &end, &step, &&*out])
-    {
+    let values_: &[&dyn AsValue] = &[&self_, &src, &dim, &start, &end, &step, &&*out];
+    if let Some(_seen) = watched(&SLICE_SCATTER_OUT_INFO, values_) {
         return ops::slice_scatter_out(self_, src, dim, start, end, step, out);
     }
-    let v = call_fallback(&SLICE_SCATTER_OUT_INFO, &[&self_, &src, &dim, &start, &end, &step, &&*out])?;
-    *out = arg(&v, 0)?;
+    let v = or_return!(call_fallback(&SLICE_SCATTER_OUT_INFO, values_));
+    *out = or_return!(arg(&v, 0));
     Ok(())
 }
 
@@ -4001,8 +3920,14 @@ pub(super) static DIAGONAL_SCATTER_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn diagonal_scatter_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::diagonal_scatter(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
-        .into_values()
+    or_return!(ops::diagonal_scatter(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4))
+    ))
+    .into_values()
 }
 fn diagonal_scatter_adaptor(
     self_: &Tensor,
@@ -4011,10 +3936,9 @@ fn diagonal_scatter_adaptor(
     dim1: i64,
     dim2: i64,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&DIAGONAL_SCATTER_INFO, &[&self_, &src, &offset, &dim1, &dim2]) {
-        return ops::diagonal_scatter(self_, src, offset, dim1, dim2);
-    }
-    fallback(&DIAGONAL_SCATTER_INFO, &[&self_, &src, &offset, &dim1, &dim2])
+    adapted(&DIAGONAL_SCATTER_INFO, &[&self_, &src, &offset, &dim1, &dim2], &mut |()| {
+        ops::diagonal_scatter(self_, src, offset, dim1, dim2)
+    })
 }
 
 fn narrow_copy_cpu(self_: &Tensor, dim: i64, start: i64, length: i64) -> Result<Tensor> {
@@ -4050,18 +3974,15 @@ pub(super) static NARROW_COPY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn narrow_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::narrow_copy(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
+    calls::boxed_t_i_i_i_to_t(ops::narrow_copy, a)
 }
 fn narrow_copy_adaptor(self_: &Tensor, dim: i64, start: i64, length: i64) -> Result<Tensor> {
-    if let Some(_seen) = watched(&NARROW_COPY_INFO, &[&self_, &dim, &start, &length]) {
-        return ops::narrow_copy(self_, dim, start, length);
-    }
-    fallback(&NARROW_COPY_INFO, &[&self_, &dim, &start, &length])
+    calls::adapt_t_i_i_i_to_t(&NARROW_COPY_INFO, ops::narrow_copy, self_, dim, start, length)
 }
 
 fn narrow_copy_out_cpu(self_: &Tensor, dim: i64, start: i64, length: i64, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("narrow_copy", &[self_], &[&*out])?;
-    let r = f::narrow_copy(self_, dim, start, length)?;
+    let r = or_return!(f::narrow_copy(self_, dim, start, length));
     out::copy_to_out(
         &OutDtype::Exact(
             "Expected self.dtype() == output.dtype() to be true, but got false.  (Could this error message be improved?  If so, please report an enhancement request to PyTorch.)",
@@ -4101,9 +4022,7 @@ pub(super) static NARROW_COPY_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&NARROW_COPY_INFO),
 };
 fn narrow_copy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 4)?;
-    ops::narrow_copy_out(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_i_i_i_w(ops::narrow_copy_out, a)
 }
 fn narrow_copy_out_adaptor(
     self_: &Tensor,
@@ -4112,12 +4031,7 @@ fn narrow_copy_out_adaptor(
     length: i64,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&NARROW_COPY_OUT_INFO, &[&self_, &dim, &start, &length, &&*out]) {
-        return ops::narrow_copy_out(self_, dim, start, length, out);
-    }
-    let v = call_fallback(&NARROW_COPY_OUT_INFO, &[&self_, &dim, &start, &length, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_i_i_i_w(&NARROW_COPY_OUT_INFO, ops::narrow_copy_out, self_, dim, start, length, out)
 }
 
 /// Type of [`UNSAFE_MASKED_INDEX`].
@@ -4150,12 +4064,12 @@ pub(super) static UNSAFE_MASKED_INDEX_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn unsafe_masked_index_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::unsafe_masked_index(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        &arg::<Vec<Option<Tensor>>>(a, 2)?,
-        arg(a, 3)?,
-    )?
+    or_return!(ops::unsafe_masked_index(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        &or_return!(arg::<Vec<Option<Tensor>>>(a, 2)),
+        or_return!(arg(a, 3))
+    ))
     .into_values()
 }
 fn unsafe_masked_index_adaptor(
@@ -4164,10 +4078,9 @@ fn unsafe_masked_index_adaptor(
     indices: &[Option<Tensor>],
     fill: Scalar,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&UNSAFE_MASKED_INDEX_INFO, &[&self_, &mask, &indices, &fill]) {
-        return ops::unsafe_masked_index(self_, mask, indices, fill);
-    }
-    fallback(&UNSAFE_MASKED_INDEX_INFO, &[&self_, &mask, &indices, &fill])
+    adapted(&UNSAFE_MASKED_INDEX_INFO, &[&self_, &mask, &indices, &fill], &mut |()| {
+        ops::unsafe_masked_index(self_, mask, indices, fill)
+    })
 }
 
 /// Type of [`UNSAFE_MASKED_INDEX_PUT_ACCUMULATE`].
@@ -4204,12 +4117,12 @@ pub(super) static UNSAFE_MASKED_INDEX_PUT_ACCUMULATE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn unsafe_masked_index_put_accumulate_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::unsafe_masked_index_put_accumulate(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        &arg::<Vec<Option<Tensor>>>(a, 2)?,
-        tensor_arg(a, 3)?,
-    )?
+    or_return!(ops::unsafe_masked_index_put_accumulate(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        &or_return!(arg::<Vec<Option<Tensor>>>(a, 2)),
+        or_return!(tensor_arg(a, 3))
+    ))
     .into_values()
 }
 fn unsafe_masked_index_put_accumulate_adaptor(
@@ -4218,12 +4131,9 @@ fn unsafe_masked_index_put_accumulate_adaptor(
     indices: &[Option<Tensor>],
     values: &Tensor,
 ) -> Result<Tensor> {
-    if let Some(_seen) =
-        watched(&UNSAFE_MASKED_INDEX_PUT_ACCUMULATE_INFO, &[&self_, &mask, &indices, &values])
-    {
-        return ops::unsafe_masked_index_put_accumulate(self_, mask, indices, values);
-    }
-    fallback(&UNSAFE_MASKED_INDEX_PUT_ACCUMULATE_INFO, &[&self_, &mask, &indices, &values])
+    adapted(&UNSAFE_MASKED_INDEX_PUT_ACCUMULATE_INFO, &[&self_, &mask, &indices, &values], &mut |()| {
+        ops::unsafe_masked_index_put_accumulate(self_, mask, indices, values)
+    })
 }
 
 /// Type of [`FILL_DIAGONAL_`].
@@ -4264,14 +4174,17 @@ pub(super) static FILL_DIAGONAL__INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fill_diagonal_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fill_diagonal_(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?;
+    or_return!(ops::fill_diagonal_(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2))
+    ));
     Ok(vec![a[0].clone()])
 }
 fn fill_diagonal_inplace_adaptor(self_: &Tensor, fill_value: Scalar, wrap: bool) -> Result<()> {
-    if let Some(_seen) = watched(&FILL_DIAGONAL__INFO, &[&self_, &fill_value, &wrap]) {
-        return ops::fill_diagonal_(self_, fill_value, wrap);
-    }
-    call_fallback(&FILL_DIAGONAL__INFO, &[&self_, &fill_value, &wrap]).map(drop)
+    adapted(&FILL_DIAGONAL__INFO, &[&self_, &fill_value, &wrap], &mut |()| {
+        ops::fill_diagonal_(self_, fill_value, wrap)
+    })
 }
 
 /// Type of [`AS_STRIDED_SCATTER`].
@@ -4314,13 +4227,13 @@ pub(super) static AS_STRIDED_SCATTER_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn as_strided_scatter_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::as_strided_scatter(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        &arg::<Vec<i64>>(a, 2)?,
-        &arg::<Vec<i64>>(a, 3)?,
-        arg(a, 4)?,
-    )?
+    or_return!(ops::as_strided_scatter(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        &or_return!(arg::<Vec<i64>>(a, 2)),
+        &or_return!(arg::<Vec<i64>>(a, 3)),
+        or_return!(arg(a, 4))
+    ))
     .into_values()
 }
 fn as_strided_scatter_adaptor(
@@ -4330,8 +4243,7 @@ fn as_strided_scatter_adaptor(
     stride: &[i64],
     storage_offset: Option<i64>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&AS_STRIDED_SCATTER_INFO, &[&self_, &src, &size, &stride, &storage_offset]) {
-        return ops::as_strided_scatter(self_, src, size, stride, storage_offset);
-    }
-    fallback(&AS_STRIDED_SCATTER_INFO, &[&self_, &src, &size, &stride, &storage_offset])
+    adapted(&AS_STRIDED_SCATTER_INFO, &[&self_, &src, &size, &stride, &storage_offset], &mut |()| {
+        ops::as_strided_scatter(self_, src, size, stride, storage_offset)
+    })
 }

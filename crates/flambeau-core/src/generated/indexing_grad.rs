@@ -24,8 +24,8 @@ impl Backward for IndexBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let self_sizes = &self.self_sizes[..];
-        let indices = &self.indices.unpack_opt(cx, "indices")?[..];
-        let g0 = Some(index_backward(grad, self_sizes, indices)?);
+        let indices = &or_return!(self.indices.unpack_opt(cx, "indices"))[..];
+        let g0 = Some(or_return!(index_backward(grad, self_sizes, indices)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -35,7 +35,7 @@ impl Backward for IndexBackward {
 #[cold]
 #[inline(never)]
 fn index_tangent(self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
+    rt::jvp_one(&mut |()| -> Result<Option<Tensor>> {
         let self_t = rt::tangent_or_zeros(self_)?;
         ops::index(&self_t, indices).map(Some)
     })
@@ -46,17 +46,20 @@ pub(super) fn index_autograd(self_: &Tensor, indices: &[Option<Tensor>]) -> Resu
         rt::not_differentiable("index", "indices", t)?;
     }
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::index(self_, indices))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::index(self_, indices)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body =
             IndexBackward { indices: SavedList::input_opt(indices), self_sizes: size_vec(self_.sizes()) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = index_tangent(self_, indices)?;
-        rt::set_tangent(&out, t)?;
+        let t = index_tangent(self_, indices);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -72,14 +75,14 @@ impl Backward for IndexPutBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let accumulate = self.accumulate;
         let g0 = if cx.need(0) {
-            let indices = &self.indices.unpack_opt(cx, "indices")?[..];
-            Some(index_put_self(grad, indices, accumulate)?)
+            let indices = &or_return!(self.indices.unpack_opt(cx, "indices"))[..];
+            Some(or_return!(index_put_self(grad, indices, accumulate)))
         } else {
             None
         };
         let g1 = if cx.need(1) {
-            let indices = &self.indices.unpack_opt(cx, "indices")?[..];
-            Some(index(grad, indices)?)
+            let indices = &or_return!(self.indices.unpack_opt(cx, "indices"))[..];
+            Some(or_return!(index(grad, indices)))
         } else {
             None
         };
@@ -98,16 +101,13 @@ fn index_put_tangent(
     accumulate: bool,
     old: &Tensor,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let duals: &[&Tensor] = &[self_, values];
-        let self_ = old;
-        rt::transposed(duals, &[self_, values], |mut a| {
-            let self_ = a.one()?;
-            let values = a.one()?;
-            let r = ops::index_put(self_, indices, values, accumulate)?;
-            Ok(vec![r])
-        })
-        .map(|t| t.into_iter().next())
+    let duals: &[&Tensor] = &[self_, values];
+    let self_ = old;
+    rt::transposed_one(duals, &[self_, values], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
+        let self_ = a.one()?;
+        let values = a.one()?;
+        let r = ops::index_put(self_, indices, values, accumulate)?;
+        Ok(vec![r])
     })
 }
 
@@ -121,16 +121,19 @@ pub(super) fn index_put_autograd(
         rt::not_differentiable("index_put", "indices", t)?;
     }
     let rec = rt::recording(&[self_, values]);
-    let mut out = rt::below(|| ops::index_put(self_, indices, values, accumulate))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::index_put(self_, indices, values, accumulate)
+    });
     if rec {
         let edges = Edges::of([Some(self_), Some(values)]);
         let body = IndexPutBackward { accumulate, indices: SavedList::input_opt(indices) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, values]) {
-        let t = index_put_tangent(self_, indices, values, accumulate, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = index_put_tangent(self_, indices, values, accumulate, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -145,24 +148,29 @@ pub(super) fn index_put_inplace_autograd(
         rt::not_differentiable("index_put", "indices", t)?;
     }
     let rec = rt::recording(&[self_, values]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
+    if rec {
         let edges = Edges::of([Some(self_), Some(values)]);
         let s_indices = SavedList::input_opt(indices);
-        rt::check_saved()?;
-        Some((edges, s_indices))
-    } else {
-        None
-    };
-    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
-    rt::below(|| ops::index_put_(self_, indices, values, accumulate))?;
-    if let Some((edges, s_indices)) = before {
+        or_return!(rt::check_saved());
+        or_return!({
+            let _below = rt::Below::new();
+            ops::index_put_(self_, indices, values, accumulate)
+        });
         let body = IndexPutBackward { accumulate, indices: s_indices };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::index_put_(self_, indices, values, accumulate)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_, values]) {
-        let t = index_put_tangent(self_, indices, values, accumulate, old.as_ref().unwrap_or(self_))?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = index_put_tangent(self_, indices, values, accumulate, old.as_ref().unwrap_or(self_));
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
@@ -181,8 +189,8 @@ impl Backward for GatherBackward {
         let dim = self.dim;
         let self_sizes = &self.self_sizes[..];
         let sparse_grad = self.sparse_grad;
-        let index = &self.index.unpack_last(cx, "index")?;
-        let g0 = Some(gather_grad(grad, self_sizes, dim, index, sparse_grad)?);
+        let index = &or_return!(self.index.unpack_last(cx, "index"));
+        let g0 = Some(or_return!(gather_grad(grad, self_sizes, dim, index, sparse_grad)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -192,7 +200,7 @@ impl Backward for GatherBackward {
 #[cold]
 #[inline(never)]
 fn gather_tangent(self_: &Tensor, dim: i64, index: &Tensor, sparse_grad: bool) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
+    rt::jvp_one(&mut |()| -> Result<Option<Tensor>> {
         let self_t = rt::tangent_or_zeros(self_)?;
         ops::gather(&self_t, dim, index, sparse_grad).map(Some)
     })
@@ -201,7 +209,10 @@ fn gather_tangent(self_: &Tensor, dim: i64, index: &Tensor, sparse_grad: bool) -
 pub(super) fn gather_autograd(self_: &Tensor, dim: i64, index: &Tensor, sparse_grad: bool) -> Result<Tensor> {
     rt::not_differentiable("gather", "index", index)?;
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::gather(self_, dim, index, sparse_grad))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::gather(self_, dim, index, sparse_grad)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = GatherBackward {
@@ -210,12 +221,12 @@ pub(super) fn gather_autograd(self_: &Tensor, dim: i64, index: &Tensor, sparse_g
             self_sizes: size_vec(self_.sizes()),
             sparse_grad,
         };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = gather_tangent(self_, dim, index, sparse_grad)?;
-        rt::set_tangent(&out, t)?;
+        let t = gather_tangent(self_, dim, index, sparse_grad);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -227,8 +238,9 @@ pub(super) fn gather_out_autograd(
     sparse_grad: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("gather", &[self_, index], &[&*out])?;
-    rt::below(|| ops::gather_out(self_, dim, index, sparse_grad, out))
+    or_return!(rt::check_out("gather", &[self_, index], &[&*out]));
+    let _below = rt::Below::new();
+    ops::gather_out(self_, dim, index, sparse_grad, out)
 }
 /// Node of `scatter.src`.
 pub struct ScatterBackward {
@@ -243,14 +255,14 @@ impl Backward for ScatterBackward {
         let dim = self.dim;
         let src_sizes = &self.src_sizes[..];
         let g0 = if cx.need(0) {
-            let index = &self.index.unpack(cx, "index")?;
-            Some(scatter_zero(grad, dim, index)?)
+            let index = &or_return!(self.index.unpack(cx, "index"));
+            Some(or_return!(scatter_zero(grad, dim, index)))
         } else {
             None
         };
         let g1 = if cx.need(1) {
-            let index = &self.index.unpack(cx, "index")?;
-            Some(gathered(grad, dim, index, src_sizes)?)
+            let index = &or_return!(self.index.unpack(cx, "index"));
+            Some(or_return!(gathered(grad, dim, index, src_sizes)))
         } else {
             None
         };
@@ -269,32 +281,32 @@ fn scatter_tangent(
     src: &Tensor,
     old: &Tensor,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let duals: &[&Tensor] = &[self_, src];
-        let self_ = old;
-        rt::transposed(duals, &[self_, src], |mut a| {
-            let self_ = a.one()?;
-            let src = a.one()?;
-            let r = ops::scatter(self_, dim, index, src)?;
-            Ok(vec![r])
-        })
-        .map(|t| t.into_iter().next())
+    let duals: &[&Tensor] = &[self_, src];
+    let self_ = old;
+    rt::transposed_one(duals, &[self_, src], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
+        let self_ = a.one()?;
+        let src = a.one()?;
+        let r = ops::scatter(self_, dim, index, src)?;
+        Ok(vec![r])
     })
 }
 
 pub(super) fn scatter_autograd(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
     rt::not_differentiable("scatter", "index", index)?;
     let rec = rt::recording(&[self_, src]);
-    let mut out = rt::below(|| ops::scatter(self_, dim, index, src))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::scatter(self_, dim, index, src)
+    });
     if rec {
         let edges = Edges::of([Some(self_), Some(src)]);
         let body = ScatterBackward { dim, index: Saved::input(index), src_sizes: size_vec(src.sizes()) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, src]) {
-        let t = scatter_tangent(self_, dim, index, src, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = scatter_tangent(self_, dim, index, src, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -302,24 +314,29 @@ pub(super) fn scatter_autograd(self_: &Tensor, dim: i64, index: &Tensor, src: &T
 pub(super) fn scatter_inplace_autograd(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<()> {
     rt::not_differentiable("scatter", "index", index)?;
     let rec = rt::recording(&[self_, src]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
+    if rec {
         let edges = Edges::of([Some(self_), Some(src)]);
         let s_index = Saved::input(index);
-        rt::check_saved()?;
-        Some((edges, s_index))
-    } else {
-        None
-    };
-    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
-    rt::below(|| ops::scatter_(self_, dim, index, src))?;
-    if let Some((edges, s_index)) = before {
+        or_return!(rt::check_saved());
+        or_return!({
+            let _below = rt::Below::new();
+            ops::scatter_(self_, dim, index, src)
+        });
         let body = ScatterBackward { dim, index: s_index, src_sizes: size_vec(src.sizes()) };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::scatter_(self_, dim, index, src)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_, src]) {
-        let t = scatter_tangent(self_, dim, index, src, old.as_ref().unwrap_or(self_))?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = scatter_tangent(self_, dim, index, src, old.as_ref().unwrap_or(self_));
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
@@ -331,8 +348,9 @@ pub(super) fn scatter_out_autograd(
     src: &Tensor,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("scatter", &[self_, index, src], &[&*out])?;
-    rt::below(|| ops::scatter_out(self_, dim, index, src, out))
+    or_return!(rt::check_out("scatter", &[self_, index, src], &[&*out]));
+    let _below = rt::Below::new();
+    ops::scatter_out(self_, dim, index, src, out)
 }
 /// Node of `scatter.value`.
 pub struct ScatterValueBackward {
@@ -344,8 +362,8 @@ impl Backward for ScatterValueBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = self.dim;
-        let index = &self.index.unpack_last(cx, "index")?;
-        let g0 = Some(scatter_zero(grad, dim, index)?);
+        let index = &or_return!(self.index.unpack_last(cx, "index"));
+        let g0 = Some(or_return!(scatter_zero(grad, dim, index)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -361,15 +379,12 @@ fn scatter_value_tangent(
     value: Scalar,
     old: &Tensor,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let duals: &[&Tensor] = &[self_];
-        let self_ = old;
-        rt::transposed(duals, &[self_], |mut a| {
-            let self_ = a.one()?;
-            let r = ops::scatter_value(self_, dim, index, value)?;
-            Ok(vec![r])
-        })
-        .map(|t| t.into_iter().next())
+    let duals: &[&Tensor] = &[self_];
+    let self_ = old;
+    rt::transposed_one(duals, &[self_], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
+        let self_ = a.one()?;
+        let r = ops::scatter_value(self_, dim, index, value)?;
+        Ok(vec![r])
     })
 }
 
@@ -381,16 +396,19 @@ pub(super) fn scatter_value_autograd(
 ) -> Result<Tensor> {
     rt::not_differentiable("scatter", "index", index)?;
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::scatter_value(self_, dim, index, value))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::scatter_value(self_, dim, index, value)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = ScatterValueBackward { dim, index: Saved::input(index) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = scatter_value_tangent(self_, dim, index, value, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = scatter_value_tangent(self_, dim, index, value, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -403,24 +421,29 @@ pub(super) fn scatter_value_inplace_autograd(
 ) -> Result<()> {
     rt::not_differentiable("scatter", "index", index)?;
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
+    if rec {
         let edges = Edges::of([Some(self_)]);
         let s_index = Saved::input(index);
-        rt::check_saved()?;
-        Some((edges, s_index))
-    } else {
-        None
-    };
-    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
-    rt::below(|| ops::scatter_value_(self_, dim, index, value))?;
-    if let Some((edges, s_index)) = before {
+        or_return!(rt::check_saved());
+        or_return!({
+            let _below = rt::Below::new();
+            ops::scatter_value_(self_, dim, index, value)
+        });
         let body = ScatterValueBackward { dim, index: s_index };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::scatter_value_(self_, dim, index, value)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = scatter_value_tangent(self_, dim, index, value, old.as_ref().unwrap_or(self_))?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = scatter_value_tangent(self_, dim, index, value, old.as_ref().unwrap_or(self_));
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
@@ -432,8 +455,9 @@ pub(super) fn scatter_value_out_autograd(
     value: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("scatter", &[self_, index], &[&*out])?;
-    rt::below(|| ops::scatter_value_out(self_, dim, index, value, out))
+    or_return!(rt::check_out("scatter", &[self_, index], &[&*out]));
+    let _below = rt::Below::new();
+    ops::scatter_value_out(self_, dim, index, value, out)
 }
 /// Node of `scatter.reduce`.
 pub struct ScatterSrcReduceBackward;
@@ -441,8 +465,8 @@ impl Backward for ScatterSrcReduceBackward {
     const NAME: &'static str = "ScatterBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let g0 = if cx.need(0) { Some(no_derivative("aten::scatter")?) } else { None };
-        let g1 = if cx.need(1) { Some(no_derivative("aten::scatter")?) } else { None };
+        let g0 = if cx.need(0) { Some(or_return!(no_derivative("aten::scatter"))) } else { None };
+        let g1 = if cx.need(1) { Some(or_return!(no_derivative("aten::scatter"))) } else { None };
         Ok(Grads::from_buf([g0, g1]))
     }
 }
@@ -455,7 +479,7 @@ fn scatter_src_reduce_tangent(
     src: &Tensor,
     reduce: &str,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| ok(no_derivative("aten::scatter")).map(Some))
+    rt::jvp_one(&mut |()| -> Result<Option<Tensor>> { ok(no_derivative("aten::scatter")).map(Some) })
 }
 
 pub(super) fn scatter_src_reduce_autograd(
@@ -467,15 +491,18 @@ pub(super) fn scatter_src_reduce_autograd(
 ) -> Result<Tensor> {
     rt::not_differentiable("scatter", "index", index)?;
     let rec = rt::recording(&[self_, src]);
-    let mut out = rt::below(|| ops::scatter_src_reduce(self_, dim, index, src, reduce))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::scatter_src_reduce(self_, dim, index, src, reduce)
+    });
     if rec {
         let edges = Edges::of([Some(self_), Some(src)]);
         let body = ScatterSrcReduceBackward;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, src]) {
-        let t = scatter_src_reduce_tangent(self_, dim, index, src, reduce)?;
-        rt::set_tangent(&out, t)?;
+        let t = scatter_src_reduce_tangent(self_, dim, index, src, reduce);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -489,21 +516,26 @@ pub(super) fn scatter_src_reduce_inplace_autograd(
 ) -> Result<()> {
     rt::not_differentiable("scatter", "index", index)?;
     let rec = rt::recording(&[self_, src]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    if rec {
         let edges = Edges::of([Some(self_), Some(src)]);
-        Some(edges)
-    } else {
-        None
-    };
-    rt::below(|| ops::scatter_src_reduce_(self_, dim, index, src, reduce))?;
-    if let Some(edges) = before {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::scatter_src_reduce_(self_, dim, index, src, reduce)
+        });
         let body = ScatterSrcReduceBackward;
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::scatter_src_reduce_(self_, dim, index, src, reduce)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_, src]) {
-        let t = scatter_src_reduce_tangent(self_, dim, index, src, reduce)?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = scatter_src_reduce_tangent(self_, dim, index, src, reduce);
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
@@ -516,8 +548,9 @@ pub(super) fn scatter_src_reduce_out_autograd(
     reduce: &str,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("aten::scatter", &[self_, index, src], &[&*out])?;
-    rt::below(|| ops::scatter_src_reduce_out(self_, dim, index, src, reduce, out))
+    or_return!(rt::check_out("aten::scatter", &[self_, index, src], &[&*out]));
+    let _below = rt::Below::new();
+    ops::scatter_src_reduce_out(self_, dim, index, src, reduce, out)
 }
 /// Node of `scatter.value_reduce`.
 pub struct ScatterValueReduceBackward;
@@ -525,7 +558,7 @@ impl Backward for ScatterValueReduceBackward {
     const NAME: &'static str = "ScatterBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let g0 = Some(no_derivative("aten::scatter")?);
+        let g0 = Some(or_return!(no_derivative("aten::scatter")));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
@@ -538,7 +571,7 @@ fn scatter_value_reduce_tangent(
     value: Scalar,
     reduce: &str,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| ok(no_derivative("aten::scatter")).map(Some))
+    rt::jvp_one(&mut |()| -> Result<Option<Tensor>> { ok(no_derivative("aten::scatter")).map(Some) })
 }
 
 pub(super) fn scatter_value_reduce_autograd(
@@ -550,15 +583,18 @@ pub(super) fn scatter_value_reduce_autograd(
 ) -> Result<Tensor> {
     rt::not_differentiable("scatter", "index", index)?;
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::scatter_value_reduce(self_, dim, index, value, reduce))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::scatter_value_reduce(self_, dim, index, value, reduce)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = ScatterValueReduceBackward;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = scatter_value_reduce_tangent(self_, dim, index, value, reduce)?;
-        rt::set_tangent(&out, t)?;
+        let t = scatter_value_reduce_tangent(self_, dim, index, value, reduce);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -572,21 +608,26 @@ pub(super) fn scatter_value_reduce_inplace_autograd(
 ) -> Result<()> {
     rt::not_differentiable("scatter", "index", index)?;
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    if rec {
         let edges = Edges::of([Some(self_)]);
-        Some(edges)
-    } else {
-        None
-    };
-    rt::below(|| ops::scatter_value_reduce_(self_, dim, index, value, reduce))?;
-    if let Some(edges) = before {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::scatter_value_reduce_(self_, dim, index, value, reduce)
+        });
         let body = ScatterValueReduceBackward;
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::scatter_value_reduce_(self_, dim, index, value, reduce)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = scatter_value_reduce_tangent(self_, dim, index, value, reduce)?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = scatter_value_reduce_tangent(self_, dim, index, value, reduce);
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
@@ -599,8 +640,9 @@ pub(super) fn scatter_value_reduce_out_autograd(
     reduce: &str,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("aten::scatter", &[self_, index], &[&*out])?;
-    rt::below(|| ops::scatter_value_reduce_out(self_, dim, index, value, reduce, out))
+    or_return!(rt::check_out("aten::scatter", &[self_, index], &[&*out]));
+    let _below = rt::Below::new();
+    ops::scatter_value_reduce_out(self_, dim, index, value, reduce, out)
 }
 /// Node of `scatter_add`.
 pub struct ScatterAddBackward {
@@ -616,8 +658,8 @@ impl Backward for ScatterAddBackward {
         let src_sizes = &self.src_sizes[..];
         let g0 = if cx.need(0) { Some(grad.clone()) } else { None };
         let g1 = if cx.need(1) {
-            let index = &self.index.unpack_last(cx, "index")?;
-            Some(gathered(grad, dim, index, src_sizes)?)
+            let index = &or_return!(self.index.unpack_last(cx, "index"));
+            Some(or_return!(gathered(grad, dim, index, src_sizes)))
         } else {
             None
         };
@@ -636,23 +678,23 @@ fn scatter_add_tangent(
     src: &Tensor,
     old: &Tensor,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let duals: &[&Tensor] = &[self_, src];
-        let self_ = old;
-        rt::transposed(duals, &[self_, src], |mut a| {
-            let self_ = a.one()?;
-            let src = a.one()?;
-            let r = ops::scatter_add(self_, dim, index, src)?;
-            Ok(vec![r])
-        })
-        .map(|t| t.into_iter().next())
+    let duals: &[&Tensor] = &[self_, src];
+    let self_ = old;
+    rt::transposed_one(duals, &[self_, src], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
+        let self_ = a.one()?;
+        let src = a.one()?;
+        let r = ops::scatter_add(self_, dim, index, src)?;
+        Ok(vec![r])
     })
 }
 
 pub(super) fn scatter_add_autograd(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
     rt::not_differentiable("scatter_add", "index", index)?;
     let rec = rt::recording(&[self_, src]);
-    let mut out = rt::below(|| ops::scatter_add(self_, dim, index, src))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::scatter_add(self_, dim, index, src)
+    });
     if rec {
         let edges = Edges::of([Some(self_), Some(src)]);
         let body = ScatterAddBackward {
@@ -660,12 +702,12 @@ pub(super) fn scatter_add_autograd(self_: &Tensor, dim: i64, index: &Tensor, src
             index: Saved::input_if(edges.wants(1), index),
             src_sizes: size_vec(src.sizes()),
         };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, src]) {
-        let t = scatter_add_tangent(self_, dim, index, src, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = scatter_add_tangent(self_, dim, index, src, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -678,24 +720,29 @@ pub(super) fn scatter_add_inplace_autograd(
 ) -> Result<()> {
     rt::not_differentiable("scatter_add", "index", index)?;
     let rec = rt::recording(&[self_, src]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
+    if rec {
         let edges = Edges::of([Some(self_), Some(src)]);
         let s_index = Saved::input_if(edges.wants(1), index);
-        rt::check_saved()?;
-        Some((edges, s_index))
-    } else {
-        None
-    };
-    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
-    rt::below(|| ops::scatter_add_(self_, dim, index, src))?;
-    if let Some((edges, s_index)) = before {
+        or_return!(rt::check_saved());
+        or_return!({
+            let _below = rt::Below::new();
+            ops::scatter_add_(self_, dim, index, src)
+        });
         let body = ScatterAddBackward { dim, index: s_index, src_sizes: size_vec(src.sizes()) };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::scatter_add_(self_, dim, index, src)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_, src]) {
-        let t = scatter_add_tangent(self_, dim, index, src, old.as_ref().unwrap_or(self_))?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = scatter_add_tangent(self_, dim, index, src, old.as_ref().unwrap_or(self_));
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
@@ -707,8 +754,9 @@ pub(super) fn scatter_add_out_autograd(
     src: &Tensor,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("scatter_add", &[self_, index, src], &[&*out])?;
-    rt::below(|| ops::scatter_add_out(self_, dim, index, src, out))
+    or_return!(rt::check_out("scatter_add", &[self_, index, src], &[&*out]));
+    let _below = rt::Below::new();
+    ops::scatter_add_out(self_, dim, index, src, out)
 }
 /// Node of `scatter_reduce.two`.
 pub struct ScatterReduceBackward {
@@ -728,11 +776,11 @@ impl Backward for ScatterReduceBackward {
         let include_self = self.include_self;
         let reduce = &self.reduce[..];
         let [g0, g1] = if cx.need(0) || cx.need(1) {
-            let index = &self.index.unpack_last(cx, "index")?;
-            let result = &self.result.unpack_last(cx, "result")?;
-            let self_ = &self.self_.unpack_last(cx, "self")?;
-            let src = &self.src.unpack_last(cx, "src")?;
-            scatter_reduce_backward(grad, self_, dim, index, src, reduce, include_self, result)?
+            let index = &or_return!(self.index.unpack_last(cx, "index"));
+            let result = &or_return!(self.result.unpack_last(cx, "result"));
+            let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+            let src = &or_return!(self.src.unpack_last(cx, "src"));
+            or_return!(scatter_reduce_backward(grad, self_, dim, index, src, reduce, include_self, result))
         } else {
             [None, None]
         };
@@ -756,16 +804,13 @@ fn scatter_reduce_tangent(
     include_self: bool,
     old: &Tensor,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let duals: &[&Tensor] = &[self_, src];
-        let self_ = old;
-        rt::transposed(duals, &[self_, src], |mut a| {
-            let self_ = a.one()?;
-            let src = a.one()?;
-            let r = ops::scatter_reduce(self_, dim, index, src, reduce, include_self)?;
-            Ok(vec![r])
-        })
-        .map(|t| t.into_iter().next())
+    let duals: &[&Tensor] = &[self_, src];
+    let self_ = old;
+    rt::transposed_one(duals, &[self_, src], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
+        let self_ = a.one()?;
+        let src = a.one()?;
+        let r = ops::scatter_reduce(self_, dim, index, src, reduce, include_self)?;
+        Ok(vec![r])
     })
 }
 
@@ -779,7 +824,10 @@ pub(super) fn scatter_reduce_autograd(
 ) -> Result<Tensor> {
     rt::not_differentiable("scatter_reduce", "index", index)?;
     let rec = rt::recording(&[self_, src]);
-    let mut out = rt::below(|| ops::scatter_reduce(self_, dim, index, src, reduce, include_self))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::scatter_reduce(self_, dim, index, src, reduce, include_self)
+    });
     if rec {
         let edges = Edges::of([Some(self_), Some(src)]);
         let body = ScatterReduceBackward {
@@ -791,12 +839,12 @@ pub(super) fn scatter_reduce_autograd(
             self_: Saved::input(self_),
             src: Saved::input(src),
         };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, src]) {
-        let t = scatter_reduce_tangent(self_, dim, index, src, reduce, include_self, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = scatter_reduce_tangent(self_, dim, index, src, reduce, include_self, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -811,20 +859,20 @@ pub(super) fn scatter_reduce_inplace_autograd(
 ) -> Result<()> {
     rt::not_differentiable("scatter_reduce", "index", index)?;
     let rec = rt::recording(&[self_, src]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
+    if rec {
         let edges = Edges::of([Some(self_), Some(src)]);
         let s_index = Saved::input(index);
         let s_self_ = Saved::copy_of(self_)?;
         let s_src = Saved::input(src);
-        rt::check_saved()?;
-        Some((edges, s_index, s_self_, s_src))
-    } else {
-        None
-    };
-    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
-    rt::below(|| ops::scatter_reduce_(self_, dim, index, src, reduce, include_self))?;
-    if let Some((edges, s_index, s_self_, s_src)) = before {
+        or_return!(rt::check_saved());
+        or_return!({
+            let _below = rt::Below::new();
+            ops::scatter_reduce_(self_, dim, index, src, reduce, include_self)
+        });
         let body = ScatterReduceBackward {
             dim,
             include_self,
@@ -834,7 +882,12 @@ pub(super) fn scatter_reduce_inplace_autograd(
             self_: s_self_,
             src: s_src,
         };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::scatter_reduce_(self_, dim, index, src, reduce, include_self)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_, src]) {
         let t = scatter_reduce_tangent(
@@ -845,8 +898,8 @@ pub(super) fn scatter_reduce_inplace_autograd(
             reduce,
             include_self,
             old.as_ref().unwrap_or(self_),
-        )?;
-        rt::set_tangent_inplace(self_, t)?;
+        );
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
@@ -860,8 +913,9 @@ pub(super) fn scatter_reduce_out_autograd(
     include_self: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("scatter_reduce", &[self_, index, src], &[&*out])?;
-    rt::below(|| ops::scatter_reduce_out(self_, dim, index, src, reduce, include_self, out))
+    or_return!(rt::check_out("scatter_reduce", &[self_, index, src], &[&*out]));
+    let _below = rt::Below::new();
+    ops::scatter_reduce_out(self_, dim, index, src, reduce, include_self, out)
 }
 /// Node of `index_select`.
 pub struct IndexSelectBackward {
@@ -875,8 +929,8 @@ impl Backward for IndexSelectBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = self.dim;
         let self_sizes = &self.self_sizes[..];
-        let index = &self.index.unpack_last(cx, "index")?;
-        let g0 = Some(index_select_backward(grad, self_sizes, dim, index)?);
+        let index = &or_return!(self.index.unpack_last(cx, "index"));
+        let g0 = Some(or_return!(index_select_backward(grad, self_sizes, dim, index)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -886,7 +940,7 @@ impl Backward for IndexSelectBackward {
 #[cold]
 #[inline(never)]
 fn index_select_tangent(self_: &Tensor, dim: i64, index: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
+    rt::jvp_one(&mut |()| -> Result<Option<Tensor>> {
         let self_t = rt::tangent_or_zeros(self_)?;
         ops::index_select(&self_t, dim, index).map(Some)
     })
@@ -895,17 +949,20 @@ fn index_select_tangent(self_: &Tensor, dim: i64, index: &Tensor) -> Result<Opti
 pub(super) fn index_select_autograd(self_: &Tensor, dim: i64, index: &Tensor) -> Result<Tensor> {
     rt::not_differentiable("index_select", "index", index)?;
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::index_select(self_, dim, index))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::index_select(self_, dim, index)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body =
             IndexSelectBackward { dim, index: Saved::input(index), self_sizes: size_vec(self_.sizes()) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = index_select_tangent(self_, dim, index)?;
-        rt::set_tangent(&out, t)?;
+        let t = index_select_tangent(self_, dim, index);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -916,8 +973,9 @@ pub(super) fn index_select_out_autograd(
     index: &Tensor,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("index_select", &[self_, index], &[&*out])?;
-    rt::below(|| ops::index_select_out(self_, dim, index, out))
+    or_return!(rt::check_out("index_select", &[self_, index], &[&*out]));
+    let _below = rt::Below::new();
+    ops::index_select_out(self_, dim, index, out)
 }
 /// Node of `index_add`.
 pub struct IndexAddBackward {
@@ -935,8 +993,8 @@ impl Backward for IndexAddBackward {
         let source_sizes = &self.source_sizes[..];
         let g0 = if cx.need(0) { Some(grad.clone()) } else { None };
         let g1 = if cx.need(1) {
-            let index = &self.index.unpack_last(cx, "index")?;
-            Some(mul_scalar(&selected(grad, dim, index, source_sizes)?, alpha.conj())?)
+            let index = &or_return!(self.index.unpack_last(cx, "index"));
+            Some(or_return!(mul_scalar(&selected(grad, dim, index, source_sizes)?, alpha.conj())))
         } else {
             None
         };
@@ -956,16 +1014,13 @@ fn index_add_tangent(
     alpha: Scalar,
     old: &Tensor,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let duals: &[&Tensor] = &[self_, source];
-        let self_ = old;
-        rt::transposed(duals, &[self_, source], |mut a| {
-            let self_ = a.one()?;
-            let source = a.one()?;
-            let r = ops::index_add(self_, dim, index, source, alpha)?;
-            Ok(vec![r])
-        })
-        .map(|t| t.into_iter().next())
+    let duals: &[&Tensor] = &[self_, source];
+    let self_ = old;
+    rt::transposed_one(duals, &[self_, source], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
+        let self_ = a.one()?;
+        let source = a.one()?;
+        let r = ops::index_add(self_, dim, index, source, alpha)?;
+        Ok(vec![r])
     })
 }
 
@@ -978,7 +1033,10 @@ pub(super) fn index_add_autograd(
 ) -> Result<Tensor> {
     rt::not_differentiable("index_add", "index", index)?;
     let rec = rt::recording(&[self_, source]);
-    let mut out = rt::below(|| ops::index_add(self_, dim, index, source, alpha))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::index_add(self_, dim, index, source, alpha)
+    });
     if rec {
         let edges = Edges::of([Some(self_), Some(source)]);
         let body = IndexAddBackward {
@@ -987,12 +1045,12 @@ pub(super) fn index_add_autograd(
             index: Saved::input_if(edges.wants(1), index),
             source_sizes: size_vec(source.sizes()),
         };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, source]) {
-        let t = index_add_tangent(self_, dim, index, source, alpha, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = index_add_tangent(self_, dim, index, source, alpha, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -1006,24 +1064,29 @@ pub(super) fn index_add_inplace_autograd(
 ) -> Result<()> {
     rt::not_differentiable("index_add", "index", index)?;
     let rec = rt::recording(&[self_, source]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
+    if rec {
         let edges = Edges::of([Some(self_), Some(source)]);
         let s_index = Saved::input_if(edges.wants(1), index);
-        rt::check_saved()?;
-        Some((edges, s_index))
-    } else {
-        None
-    };
-    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
-    rt::below(|| ops::index_add_(self_, dim, index, source, alpha))?;
-    if let Some((edges, s_index)) = before {
+        or_return!(rt::check_saved());
+        or_return!({
+            let _below = rt::Below::new();
+            ops::index_add_(self_, dim, index, source, alpha)
+        });
         let body = IndexAddBackward { alpha, dim, index: s_index, source_sizes: size_vec(source.sizes()) };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::index_add_(self_, dim, index, source, alpha)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_, source]) {
-        let t = index_add_tangent(self_, dim, index, source, alpha, old.as_ref().unwrap_or(self_))?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = index_add_tangent(self_, dim, index, source, alpha, old.as_ref().unwrap_or(self_));
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
@@ -1036,8 +1099,9 @@ pub(super) fn index_add_out_autograd(
     alpha: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("index_add", &[self_, index, source], &[&*out])?;
-    rt::below(|| ops::index_add_out(self_, dim, index, source, alpha, out))
+    or_return!(rt::check_out("index_add", &[self_, index, source], &[&*out]));
+    let _below = rt::Below::new();
+    ops::index_add_out(self_, dim, index, source, alpha, out)
 }
 /// Node of `index_copy`.
 pub struct IndexCopyBackward {
@@ -1052,14 +1116,14 @@ impl Backward for IndexCopyBackward {
         let dim = self.dim;
         let source_sizes = &self.source_sizes[..];
         let g0 = if cx.need(0) {
-            let index = &self.index.unpack(cx, "index")?;
-            Some(index_zero(grad, dim, index)?)
+            let index = &or_return!(self.index.unpack(cx, "index"));
+            Some(or_return!(index_zero(grad, dim, index)))
         } else {
             None
         };
         let g1 = if cx.need(1) {
-            let index = &self.index.unpack(cx, "index")?;
-            Some(selected(grad, dim, index, source_sizes)?)
+            let index = &or_return!(self.index.unpack(cx, "index"));
+            Some(or_return!(selected(grad, dim, index, source_sizes)))
         } else {
             None
         };
@@ -1078,16 +1142,13 @@ fn index_copy_tangent(
     source: &Tensor,
     old: &Tensor,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let duals: &[&Tensor] = &[self_, source];
-        let self_ = old;
-        rt::transposed(duals, &[self_, source], |mut a| {
-            let self_ = a.one()?;
-            let source = a.one()?;
-            let r = ops::index_copy(self_, dim, index, source)?;
-            Ok(vec![r])
-        })
-        .map(|t| t.into_iter().next())
+    let duals: &[&Tensor] = &[self_, source];
+    let self_ = old;
+    rt::transposed_one(duals, &[self_, source], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
+        let self_ = a.one()?;
+        let source = a.one()?;
+        let r = ops::index_copy(self_, dim, index, source)?;
+        Ok(vec![r])
     })
 }
 
@@ -1099,17 +1160,20 @@ pub(super) fn index_copy_autograd(
 ) -> Result<Tensor> {
     rt::not_differentiable("index_copy", "index", index)?;
     let rec = rt::recording(&[self_, source]);
-    let mut out = rt::below(|| ops::index_copy(self_, dim, index, source))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::index_copy(self_, dim, index, source)
+    });
     if rec {
         let edges = Edges::of([Some(self_), Some(source)]);
         let body =
             IndexCopyBackward { dim, index: Saved::input(index), source_sizes: size_vec(source.sizes()) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, source]) {
-        let t = index_copy_tangent(self_, dim, index, source, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = index_copy_tangent(self_, dim, index, source, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -1122,24 +1186,29 @@ pub(super) fn index_copy_inplace_autograd(
 ) -> Result<()> {
     rt::not_differentiable("index_copy", "index", index)?;
     let rec = rt::recording(&[self_, source]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
+    if rec {
         let edges = Edges::of([Some(self_), Some(source)]);
         let s_index = Saved::input(index);
-        rt::check_saved()?;
-        Some((edges, s_index))
-    } else {
-        None
-    };
-    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
-    rt::below(|| ops::index_copy_(self_, dim, index, source))?;
-    if let Some((edges, s_index)) = before {
+        or_return!(rt::check_saved());
+        or_return!({
+            let _below = rt::Below::new();
+            ops::index_copy_(self_, dim, index, source)
+        });
         let body = IndexCopyBackward { dim, index: s_index, source_sizes: size_vec(source.sizes()) };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::index_copy_(self_, dim, index, source)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_, source]) {
-        let t = index_copy_tangent(self_, dim, index, source, old.as_ref().unwrap_or(self_))?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = index_copy_tangent(self_, dim, index, source, old.as_ref().unwrap_or(self_));
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
@@ -1151,8 +1220,9 @@ pub(super) fn index_copy_out_autograd(
     source: &Tensor,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("index_copy", &[self_, index, source], &[&*out])?;
-    rt::below(|| ops::index_copy_out(self_, dim, index, source, out))
+    or_return!(rt::check_out("index_copy", &[self_, index, source], &[&*out]));
+    let _below = rt::Below::new();
+    ops::index_copy_out(self_, dim, index, source, out)
 }
 /// Node of `index_fill.int_Scalar`.
 pub struct IndexFillBackward {
@@ -1164,8 +1234,8 @@ impl Backward for IndexFillBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = self.dim;
-        let index = &self.index.unpack_last(cx, "index")?;
-        let g0 = Some(index_zero(grad, dim, index)?);
+        let index = &or_return!(self.index.unpack_last(cx, "index"));
+        let g0 = Some(or_return!(index_zero(grad, dim, index)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -1181,31 +1251,31 @@ fn index_fill_tangent(
     value: Scalar,
     old: &Tensor,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let duals: &[&Tensor] = &[self_];
-        let self_ = old;
-        rt::transposed(duals, &[self_], |mut a| {
-            let self_ = a.one()?;
-            let r = ops::index_fill(self_, dim, index, value)?;
-            Ok(vec![r])
-        })
-        .map(|t| t.into_iter().next())
+    let duals: &[&Tensor] = &[self_];
+    let self_ = old;
+    rt::transposed_one(duals, &[self_], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
+        let self_ = a.one()?;
+        let r = ops::index_fill(self_, dim, index, value)?;
+        Ok(vec![r])
     })
 }
 
 pub(super) fn index_fill_autograd(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<Tensor> {
     rt::not_differentiable("index_fill", "index", index)?;
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::index_fill(self_, dim, index, value))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::index_fill(self_, dim, index, value)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = IndexFillBackward { dim, index: Saved::input(index) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = index_fill_tangent(self_, dim, index, value, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = index_fill_tangent(self_, dim, index, value, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -1218,24 +1288,29 @@ pub(super) fn index_fill_inplace_autograd(
 ) -> Result<()> {
     rt::not_differentiable("index_fill", "index", index)?;
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
+    if rec {
         let edges = Edges::of([Some(self_)]);
         let s_index = Saved::input(index);
-        rt::check_saved()?;
-        Some((edges, s_index))
-    } else {
-        None
-    };
-    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
-    rt::below(|| ops::index_fill_(self_, dim, index, value))?;
-    if let Some((edges, s_index)) = before {
+        or_return!(rt::check_saved());
+        or_return!({
+            let _below = rt::Below::new();
+            ops::index_fill_(self_, dim, index, value)
+        });
         let body = IndexFillBackward { dim, index: s_index };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::index_fill_(self_, dim, index, value)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = index_fill_tangent(self_, dim, index, value, old.as_ref().unwrap_or(self_))?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = index_fill_tangent(self_, dim, index, value, old.as_ref().unwrap_or(self_));
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
@@ -1251,14 +1326,14 @@ impl Backward for IndexFillTensorBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = self.dim;
         let g0 = if cx.need(0) {
-            let index = &self.index.unpack(cx, "index")?;
-            Some(index_zero(grad, dim, index)?)
+            let index = &or_return!(self.index.unpack(cx, "index"));
+            Some(or_return!(index_zero(grad, dim, index)))
         } else {
             None
         };
         let g1 = if cx.need(1) {
-            let index = &self.index.unpack(cx, "index")?;
-            Some(index_fill_value(grad, dim, index)?)
+            let index = &or_return!(self.index.unpack(cx, "index"));
+            Some(or_return!(index_fill_value(grad, dim, index)))
         } else {
             None
         };
@@ -1277,16 +1352,13 @@ fn index_fill_tensor_tangent(
     value: &Tensor,
     old: &Tensor,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let duals: &[&Tensor] = &[self_, value];
-        let self_ = old;
-        rt::transposed(duals, &[self_, value], |mut a| {
-            let self_ = a.one()?;
-            let value = a.one()?;
-            let r = ops::index_fill_tensor(self_, dim, index, value)?;
-            Ok(vec![r])
-        })
-        .map(|t| t.into_iter().next())
+    let duals: &[&Tensor] = &[self_, value];
+    let self_ = old;
+    rt::transposed_one(duals, &[self_, value], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
+        let self_ = a.one()?;
+        let value = a.one()?;
+        let r = ops::index_fill_tensor(self_, dim, index, value)?;
+        Ok(vec![r])
     })
 }
 
@@ -1298,19 +1370,22 @@ pub(super) fn index_fill_tensor_autograd(
 ) -> Result<Tensor> {
     rt::not_differentiable("index_fill", "index", index)?;
     let rec = rt::recording(&[self_, value]);
-    let mut out = rt::below(|| ops::index_fill_tensor(self_, dim, index, value))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::index_fill_tensor(self_, dim, index, value)
+    });
     if rec {
         let edges = Edges::of([Some(self_), Some(value)]);
         let body = IndexFillTensorBackward { dim, index: Saved::input(index) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
         if crate::internal::RawTensor::is_wrapped_number(value) {
             crate::tensor::graph::rename(&"IndexFillBackward0", &out);
         }
     }
     if rt::dual_active() && rt::any_tangent(&[self_, value]) {
-        let t = index_fill_tensor_tangent(self_, dim, index, value, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = index_fill_tensor_tangent(self_, dim, index, value, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -1323,27 +1398,32 @@ pub(super) fn index_fill_tensor_inplace_autograd(
 ) -> Result<()> {
     rt::not_differentiable("index_fill", "index", index)?;
     let rec = rt::recording(&[self_, value]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
+    if rec {
         let edges = Edges::of([Some(self_), Some(value)]);
         let s_index = Saved::input(index);
-        rt::check_saved()?;
-        Some((edges, s_index))
-    } else {
-        None
-    };
-    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
-    rt::below(|| ops::index_fill_tensor_(self_, dim, index, value))?;
-    if let Some((edges, s_index)) = before {
+        or_return!(rt::check_saved());
+        or_return!({
+            let _below = rt::Below::new();
+            ops::index_fill_tensor_(self_, dim, index, value)
+        });
         let body = IndexFillTensorBackward { dim, index: s_index };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
         if crate::internal::RawTensor::is_wrapped_number(value) {
             crate::tensor::graph::rename(&"IndexFillBackward0", &self_);
         }
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::index_fill_tensor_(self_, dim, index, value)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_, value]) {
-        let t = index_fill_tensor_tangent(self_, dim, index, value, old.as_ref().unwrap_or(self_))?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = index_fill_tensor_tangent(self_, dim, index, value, old.as_ref().unwrap_or(self_));
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
@@ -1366,11 +1446,11 @@ impl Backward for IndexReduceBackward {
         let include_self = self.include_self;
         let reduce = &self.reduce[..];
         let [g0, g1] = if cx.need(0) || cx.need(1) {
-            let index = &self.index.unpack_last(cx, "index")?;
-            let result = &self.result.unpack_last(cx, "result")?;
-            let self_ = &self.self_.unpack_last(cx, "self")?;
-            let source = &self.source.unpack_last(cx, "source")?;
-            index_reduce_backward(grad, self_, dim, index, source, reduce, include_self, result)?
+            let index = &or_return!(self.index.unpack_last(cx, "index"));
+            let result = &or_return!(self.result.unpack_last(cx, "result"));
+            let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+            let source = &or_return!(self.source.unpack_last(cx, "source"));
+            or_return!(index_reduce_backward(grad, self_, dim, index, source, reduce, include_self, result))
         } else {
             [None, None]
         };
@@ -1394,16 +1474,13 @@ fn index_reduce_tangent(
     include_self: bool,
     old: &Tensor,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let duals: &[&Tensor] = &[self_, source];
-        let self_ = old;
-        rt::transposed(duals, &[self_, source], |mut a| {
-            let self_ = a.one()?;
-            let source = a.one()?;
-            let r = ops::index_reduce(self_, dim, index, source, reduce, include_self)?;
-            Ok(vec![r])
-        })
-        .map(|t| t.into_iter().next())
+    let duals: &[&Tensor] = &[self_, source];
+    let self_ = old;
+    rt::transposed_one(duals, &[self_, source], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
+        let self_ = a.one()?;
+        let source = a.one()?;
+        let r = ops::index_reduce(self_, dim, index, source, reduce, include_self)?;
+        Ok(vec![r])
     })
 }
 
@@ -1417,7 +1494,10 @@ pub(super) fn index_reduce_autograd(
 ) -> Result<Tensor> {
     rt::not_differentiable("index_reduce", "index", index)?;
     let rec = rt::recording(&[self_, source]);
-    let mut out = rt::below(|| ops::index_reduce(self_, dim, index, source, reduce, include_self))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::index_reduce(self_, dim, index, source, reduce, include_self)
+    });
     if rec {
         let edges = Edges::of([Some(self_), Some(source)]);
         let body = IndexReduceBackward {
@@ -1429,12 +1509,12 @@ pub(super) fn index_reduce_autograd(
             self_: Saved::input(self_),
             source: Saved::input(source),
         };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, source]) {
-        let t = index_reduce_tangent(self_, dim, index, source, reduce, include_self, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = index_reduce_tangent(self_, dim, index, source, reduce, include_self, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -1449,20 +1529,20 @@ pub(super) fn index_reduce_inplace_autograd(
 ) -> Result<()> {
     rt::not_differentiable("index_reduce", "index", index)?;
     let rec = rt::recording(&[self_, source]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
+    if rec {
         let edges = Edges::of([Some(self_), Some(source)]);
         let s_index = Saved::input(index);
         let s_self_ = Saved::copy_of(self_)?;
         let s_source = Saved::input(source);
-        rt::check_saved()?;
-        Some((edges, s_index, s_self_, s_source))
-    } else {
-        None
-    };
-    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
-    rt::below(|| ops::index_reduce_(self_, dim, index, source, reduce, include_self))?;
-    if let Some((edges, s_index, s_self_, s_source)) = before {
+        or_return!(rt::check_saved());
+        or_return!({
+            let _below = rt::Below::new();
+            ops::index_reduce_(self_, dim, index, source, reduce, include_self)
+        });
         let body = IndexReduceBackward {
             dim,
             include_self,
@@ -1472,7 +1552,12 @@ pub(super) fn index_reduce_inplace_autograd(
             self_: s_self_,
             source: s_source,
         };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::index_reduce_(self_, dim, index, source, reduce, include_self)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_, source]) {
         let t = index_reduce_tangent(
@@ -1483,8 +1568,8 @@ pub(super) fn index_reduce_inplace_autograd(
             reduce,
             include_self,
             old.as_ref().unwrap_or(self_),
-        )?;
-        rt::set_tangent_inplace(self_, t)?;
+        );
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
@@ -1498,8 +1583,9 @@ pub(super) fn index_reduce_out_autograd(
     include_self: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("index_reduce", &[self_, index, source], &[&*out])?;
-    rt::below(|| ops::index_reduce_out(self_, dim, index, source, reduce, include_self, out))
+    or_return!(rt::check_out("index_reduce", &[self_, index, source], &[&*out]));
+    let _below = rt::Below::new();
+    ops::index_reduce_out(self_, dim, index, source, reduce, include_self, out)
 }
 /// Node of `masked_select`.
 pub struct MaskedSelectBackward {
@@ -1511,8 +1597,8 @@ impl Backward for MaskedSelectBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let self_sizes = &self.self_sizes[..];
-        let mask = &self.mask.unpack_last(cx, "mask")?;
-        let g0 = Some(masked_select_backward(grad, self_sizes, mask)?);
+        let mask = &or_return!(self.mask.unpack_last(cx, "mask"));
+        let g0 = Some(or_return!(masked_select_backward(grad, self_sizes, mask)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -1522,7 +1608,7 @@ impl Backward for MaskedSelectBackward {
 #[cold]
 #[inline(never)]
 fn masked_select_tangent(self_: &Tensor, mask: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
+    rt::jvp_one(&mut |()| -> Result<Option<Tensor>> {
         let self_t = rt::tangent_or_zeros(self_)?;
         ops::masked_select(&self_t, mask).map(Some)
     })
@@ -1531,23 +1617,27 @@ fn masked_select_tangent(self_: &Tensor, mask: &Tensor) -> Result<Option<Tensor>
 pub(super) fn masked_select_autograd(self_: &Tensor, mask: &Tensor) -> Result<Tensor> {
     rt::not_differentiable("masked_select", "mask", mask)?;
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::masked_select(self_, mask))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::masked_select(self_, mask)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = MaskedSelectBackward { mask: Saved::input(mask), self_sizes: size_vec(self_.sizes()) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = masked_select_tangent(self_, mask)?;
-        rt::set_tangent(&out, t)?;
+        let t = masked_select_tangent(self_, mask);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn masked_select_out_autograd(self_: &Tensor, mask: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("masked_select", &[self_, mask], &[&*out])?;
-    rt::below(|| ops::masked_select_out(self_, mask, out))
+    or_return!(rt::check_out("masked_select", &[self_, mask], &[&*out]));
+    let _below = rt::Below::new();
+    ops::masked_select_out(self_, mask, out)
 }
 /// Node of `masked_fill.Scalar`.
 pub struct MaskedFillBackward {
@@ -1557,8 +1647,8 @@ impl Backward for MaskedFillBackward {
     const NAME: &'static str = "MaskedFillBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let mask = &self.mask.unpack_last(cx, "mask")?;
-        let g0 = Some(masked_not(mask, grad)?);
+        let mask = &or_return!(self.mask.unpack_last(cx, "mask"));
+        let g0 = Some(or_return!(masked_not(mask, grad)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -1568,31 +1658,31 @@ impl Backward for MaskedFillBackward {
 #[cold]
 #[inline(never)]
 fn masked_fill_tangent(self_: &Tensor, mask: &Tensor, value: Scalar, old: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let duals: &[&Tensor] = &[self_];
-        let self_ = old;
-        rt::transposed(duals, &[self_], |mut a| {
-            let self_ = a.one()?;
-            let r = ops::masked_fill(self_, mask, value)?;
-            Ok(vec![r])
-        })
-        .map(|t| t.into_iter().next())
+    let duals: &[&Tensor] = &[self_];
+    let self_ = old;
+    rt::transposed_one(duals, &[self_], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
+        let self_ = a.one()?;
+        let r = ops::masked_fill(self_, mask, value)?;
+        Ok(vec![r])
     })
 }
 
 pub(super) fn masked_fill_autograd(self_: &Tensor, mask: &Tensor, value: Scalar) -> Result<Tensor> {
     rt::not_differentiable("masked_fill", "mask", mask)?;
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::masked_fill(self_, mask, value))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::masked_fill(self_, mask, value)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = MaskedFillBackward { mask: Saved::input(mask) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = masked_fill_tangent(self_, mask, value, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = masked_fill_tangent(self_, mask, value, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -1600,24 +1690,29 @@ pub(super) fn masked_fill_autograd(self_: &Tensor, mask: &Tensor, value: Scalar)
 pub(super) fn masked_fill_inplace_autograd(self_: &Tensor, mask: &Tensor, value: Scalar) -> Result<()> {
     rt::not_differentiable("masked_fill", "mask", mask)?;
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
+    if rec {
         let edges = Edges::of([Some(self_)]);
         let s_mask = Saved::input(mask);
-        rt::check_saved()?;
-        Some((edges, s_mask))
-    } else {
-        None
-    };
-    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
-    rt::below(|| ops::masked_fill_(self_, mask, value))?;
-    if let Some((edges, s_mask)) = before {
+        or_return!(rt::check_saved());
+        or_return!({
+            let _below = rt::Below::new();
+            ops::masked_fill_(self_, mask, value)
+        });
         let body = MaskedFillBackward { mask: s_mask };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::masked_fill_(self_, mask, value)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = masked_fill_tangent(self_, mask, value, old.as_ref().unwrap_or(self_))?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = masked_fill_tangent(self_, mask, value, old.as_ref().unwrap_or(self_));
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
@@ -1631,14 +1726,14 @@ impl Backward for MaskedFillTensorBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) {
-            let mask = &self.mask.unpack(cx, "mask")?;
-            Some(masked_not(mask, grad)?)
+            let mask = &or_return!(self.mask.unpack(cx, "mask"));
+            Some(or_return!(masked_not(mask, grad)))
         } else {
             None
         };
         let g1 = if cx.need(1) {
-            let mask = &self.mask.unpack(cx, "mask")?;
-            Some(sum_all(&masked(mask, grad)?)?)
+            let mask = &or_return!(self.mask.unpack(cx, "mask"));
+            Some(or_return!(sum_all(&masked(mask, grad)?)))
         } else {
             None
         };
@@ -1656,35 +1751,35 @@ fn masked_fill_tensor_tangent(
     value: &Tensor,
     old: &Tensor,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let duals: &[&Tensor] = &[self_, value];
-        let self_ = old;
-        rt::transposed(duals, &[self_, value], |mut a| {
-            let self_ = a.one()?;
-            let value = a.one()?;
-            let r = ops::masked_fill_tensor(self_, mask, value)?;
-            Ok(vec![r])
-        })
-        .map(|t| t.into_iter().next())
+    let duals: &[&Tensor] = &[self_, value];
+    let self_ = old;
+    rt::transposed_one(duals, &[self_, value], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
+        let self_ = a.one()?;
+        let value = a.one()?;
+        let r = ops::masked_fill_tensor(self_, mask, value)?;
+        Ok(vec![r])
     })
 }
 
 pub(super) fn masked_fill_tensor_autograd(self_: &Tensor, mask: &Tensor, value: &Tensor) -> Result<Tensor> {
     rt::not_differentiable("masked_fill", "mask", mask)?;
     let rec = rt::recording(&[self_, value]);
-    let mut out = rt::below(|| ops::masked_fill_tensor(self_, mask, value))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::masked_fill_tensor(self_, mask, value)
+    });
     if rec {
         let edges = Edges::of([Some(self_), Some(value)]);
         let body = MaskedFillTensorBackward { mask: Saved::input(mask) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
         if crate::internal::RawTensor::is_wrapped_number(value) {
             crate::tensor::graph::rename(&"MaskedFillBackward0", &out);
         }
     }
     if rt::dual_active() && rt::any_tangent(&[self_, value]) {
-        let t = masked_fill_tensor_tangent(self_, mask, value, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = masked_fill_tensor_tangent(self_, mask, value, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -1696,27 +1791,32 @@ pub(super) fn masked_fill_tensor_inplace_autograd(
 ) -> Result<()> {
     rt::not_differentiable("masked_fill", "mask", mask)?;
     let rec = rt::recording(&[self_, value]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
+    if rec {
         let edges = Edges::of([Some(self_), Some(value)]);
         let s_mask = Saved::input(mask);
-        rt::check_saved()?;
-        Some((edges, s_mask))
-    } else {
-        None
-    };
-    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
-    rt::below(|| ops::masked_fill_tensor_(self_, mask, value))?;
-    if let Some((edges, s_mask)) = before {
+        or_return!(rt::check_saved());
+        or_return!({
+            let _below = rt::Below::new();
+            ops::masked_fill_tensor_(self_, mask, value)
+        });
         let body = MaskedFillTensorBackward { mask: s_mask };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
         if crate::internal::RawTensor::is_wrapped_number(value) {
             crate::tensor::graph::rename(&"MaskedFillBackward0", &self_);
         }
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::masked_fill_tensor_(self_, mask, value)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_, value]) {
-        let t = masked_fill_tensor_tangent(self_, mask, value, old.as_ref().unwrap_or(self_))?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = masked_fill_tensor_tangent(self_, mask, value, old.as_ref().unwrap_or(self_));
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
@@ -1732,14 +1832,14 @@ impl Backward for MaskedScatterBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let source_sizes = &self.source_sizes[..];
         let g0 = if cx.need(0) {
-            let mask = &self.mask.unpack(cx, "mask")?;
-            Some(masked_not(mask, grad)?)
+            let mask = &or_return!(self.mask.unpack(cx, "mask"));
+            Some(or_return!(masked_not(mask, grad)))
         } else {
             None
         };
         let g1 = if cx.need(1) {
-            let mask = &self.mask.unpack(cx, "mask")?;
-            Some(masked_scatter_source(grad, mask, source_sizes)?)
+            let mask = &or_return!(self.mask.unpack(cx, "mask"));
+            Some(or_return!(masked_scatter_source(grad, mask, source_sizes)))
         } else {
             None
         };
@@ -1757,32 +1857,32 @@ fn masked_scatter_tangent(
     source: &Tensor,
     old: &Tensor,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let duals: &[&Tensor] = &[self_, source];
-        let self_ = old;
-        rt::transposed(duals, &[self_, source], |mut a| {
-            let self_ = a.one()?;
-            let source = a.one()?;
-            let r = ops::masked_scatter(self_, mask, source)?;
-            Ok(vec![r])
-        })
-        .map(|t| t.into_iter().next())
+    let duals: &[&Tensor] = &[self_, source];
+    let self_ = old;
+    rt::transposed_one(duals, &[self_, source], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
+        let self_ = a.one()?;
+        let source = a.one()?;
+        let r = ops::masked_scatter(self_, mask, source)?;
+        Ok(vec![r])
     })
 }
 
 pub(super) fn masked_scatter_autograd(self_: &Tensor, mask: &Tensor, source: &Tensor) -> Result<Tensor> {
     rt::not_differentiable("masked_scatter", "mask", mask)?;
     let rec = rt::recording(&[self_, source]);
-    let mut out = rt::below(|| ops::masked_scatter(self_, mask, source))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::masked_scatter(self_, mask, source)
+    });
     if rec {
         let edges = Edges::of([Some(self_), Some(source)]);
         let body = MaskedScatterBackward { mask: Saved::input(mask), source_sizes: size_vec(source.sizes()) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, source]) {
-        let t = masked_scatter_tangent(self_, mask, source, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = masked_scatter_tangent(self_, mask, source, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -1790,30 +1890,36 @@ pub(super) fn masked_scatter_autograd(self_: &Tensor, mask: &Tensor, source: &Te
 pub(super) fn masked_scatter_inplace_autograd(self_: &Tensor, mask: &Tensor, source: &Tensor) -> Result<()> {
     rt::not_differentiable("masked_scatter", "mask", mask)?;
     let rec = rt::recording(&[self_, source]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
+    if rec {
         let edges = Edges::of([Some(self_), Some(source)]);
         let s_mask = Saved::input(mask);
-        rt::check_saved()?;
-        Some((edges, s_mask))
-    } else {
-        None
-    };
-    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
-    rt::below(|| ops::masked_scatter_(self_, mask, source))?;
-    if let Some((edges, s_mask)) = before {
+        or_return!(rt::check_saved());
+        or_return!({
+            let _below = rt::Below::new();
+            ops::masked_scatter_(self_, mask, source)
+        });
         let body = MaskedScatterBackward { mask: s_mask, source_sizes: size_vec(source.sizes()) };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::masked_scatter_(self_, mask, source)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_, source]) {
-        let t = masked_scatter_tangent(self_, mask, source, old.as_ref().unwrap_or(self_))?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = masked_scatter_tangent(self_, mask, source, old.as_ref().unwrap_or(self_));
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
 
 pub(super) fn nonzero_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::below(|| ops::nonzero_out(self_, out))
+    let _below = rt::Below::new();
+    ops::nonzero_out(self_, out)
 }
 pub(super) fn nonzero_static_out_autograd(
     self_: &Tensor,
@@ -1821,8 +1927,9 @@ pub(super) fn nonzero_static_out_autograd(
     fill_value: i64,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("aten::nonzero_static", &[self_], &[&*out])?;
-    rt::below(|| ops::nonzero_static_out(self_, size, fill_value, out))
+    or_return!(rt::check_out("aten::nonzero_static", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::nonzero_static_out(self_, size, fill_value, out)
 }
 /// Node of `take`.
 pub struct TakeBackward {
@@ -1834,8 +1941,8 @@ impl Backward for TakeBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let self_sizes = &self.self_sizes[..];
-        let index = &self.index.unpack_last(cx, "index")?;
-        let g0 = Some(take_backward(grad, self_sizes, index)?);
+        let index = &or_return!(self.index.unpack_last(cx, "index"));
+        let g0 = Some(or_return!(take_backward(grad, self_sizes, index)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -1845,7 +1952,7 @@ impl Backward for TakeBackward {
 #[cold]
 #[inline(never)]
 fn take_tangent(self_: &Tensor, index: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
+    rt::jvp_one(&mut |()| -> Result<Option<Tensor>> {
         let self_t = rt::tangent_or_zeros(self_)?;
         ops::take(&self_t, index).map(Some)
     })
@@ -1854,23 +1961,27 @@ fn take_tangent(self_: &Tensor, index: &Tensor) -> Result<Option<Tensor>> {
 pub(super) fn take_autograd(self_: &Tensor, index: &Tensor) -> Result<Tensor> {
     rt::not_differentiable("take", "index", index)?;
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::take(self_, index))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::take(self_, index)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = TakeBackward { index: Saved::input(index), self_sizes: size_vec(self_.sizes()) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = take_tangent(self_, index)?;
-        rt::set_tangent(&out, t)?;
+        let t = take_tangent(self_, index);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn take_out_autograd(self_: &Tensor, index: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("take", &[self_, index], &[&*out])?;
-    rt::below(|| ops::take_out(self_, index, out))
+    or_return!(rt::check_out("take", &[self_, index], &[&*out]));
+    let _below = rt::Below::new();
+    ops::take_out(self_, index, out)
 }
 /// Node of `put`.
 pub struct PutBackward {
@@ -1885,14 +1996,14 @@ impl Backward for PutBackward {
         let accumulate = self.accumulate;
         let source_sizes = &self.source_sizes[..];
         let g0 = if cx.need(0) {
-            let index = &self.index.unpack(cx, "index")?;
-            Some(put_self(grad, index, accumulate)?)
+            let index = &or_return!(self.index.unpack(cx, "index"));
+            Some(or_return!(put_self(grad, index, accumulate)))
         } else {
             None
         };
         let g1 = if cx.need(1) {
-            let index = &self.index.unpack(cx, "index")?;
-            Some(reshape(&take(grad, index)?, source_sizes)?)
+            let index = &or_return!(self.index.unpack(cx, "index"));
+            Some(or_return!(reshape(&take(grad, index)?, source_sizes)))
         } else {
             None
         };
@@ -1911,16 +2022,13 @@ fn put_tangent(
     accumulate: bool,
     old: &Tensor,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let duals: &[&Tensor] = &[self_, source];
-        let self_ = old;
-        rt::transposed(duals, &[self_, source], |mut a| {
-            let self_ = a.one()?;
-            let source = a.one()?;
-            let r = ops::put(self_, index, source, accumulate)?;
-            Ok(vec![r])
-        })
-        .map(|t| t.into_iter().next())
+    let duals: &[&Tensor] = &[self_, source];
+    let self_ = old;
+    rt::transposed_one(duals, &[self_, source], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
+        let self_ = a.one()?;
+        let source = a.one()?;
+        let r = ops::put(self_, index, source, accumulate)?;
+        Ok(vec![r])
     })
 }
 
@@ -1932,17 +2040,20 @@ pub(super) fn put_autograd(
 ) -> Result<Tensor> {
     rt::not_differentiable("put", "index", index)?;
     let rec = rt::recording(&[self_, source]);
-    let mut out = rt::below(|| ops::put(self_, index, source, accumulate))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::put(self_, index, source, accumulate)
+    });
     if rec {
         let edges = Edges::of([Some(self_), Some(source)]);
         let body =
             PutBackward { accumulate, index: Saved::input(index), source_sizes: size_vec(source.sizes()) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, source]) {
-        let t = put_tangent(self_, index, source, accumulate, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = put_tangent(self_, index, source, accumulate, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -1955,24 +2066,29 @@ pub(super) fn put_inplace_autograd(
 ) -> Result<()> {
     rt::not_differentiable("put", "index", index)?;
     let rec = rt::recording(&[self_, source]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
+    if rec {
         let edges = Edges::of([Some(self_), Some(source)]);
         let s_index = Saved::input(index);
-        rt::check_saved()?;
-        Some((edges, s_index))
-    } else {
-        None
-    };
-    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
-    rt::below(|| ops::put_(self_, index, source, accumulate))?;
-    if let Some((edges, s_index)) = before {
+        or_return!(rt::check_saved());
+        or_return!({
+            let _below = rt::Below::new();
+            ops::put_(self_, index, source, accumulate)
+        });
         let body = PutBackward { accumulate, index: s_index, source_sizes: size_vec(source.sizes()) };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::put_(self_, index, source, accumulate)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_, source]) {
-        let t = put_tangent(self_, index, source, accumulate, old.as_ref().unwrap_or(self_))?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = put_tangent(self_, index, source, accumulate, old.as_ref().unwrap_or(self_));
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
@@ -1988,37 +2104,37 @@ impl Backward for SelectScatterBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = self.dim;
         let index = self.index;
-        let g0 = if cx.need(0) { Some(select_scatter_self(grad, dim, index)?) } else { None };
-        let g1 = if cx.need(1) { Some(select(grad, dim, index)?) } else { None };
+        let g0 = if cx.need(0) { Some(or_return!(select_scatter_self(grad, dim, index))) } else { None };
+        let g1 = if cx.need(1) { Some(or_return!(select(grad, dim, index))) } else { None };
         Ok(Grads::from_buf([g0, g1]))
     }
 }
 #[cold]
 #[inline(never)]
 fn select_scatter_tangent(self_: &Tensor, src: &Tensor, dim: i64, index: i64) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let duals: &[&Tensor] = &[self_, src];
-        rt::transposed(duals, &[self_, src], |mut a| {
-            let self_ = a.one()?;
-            let src = a.one()?;
-            let r = ops::select_scatter(self_, src, dim, index)?;
-            Ok(vec![r])
-        })
-        .map(|t| t.into_iter().next())
+    let duals: &[&Tensor] = &[self_, src];
+    rt::transposed_one(duals, &[self_, src], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
+        let self_ = a.one()?;
+        let src = a.one()?;
+        let r = ops::select_scatter(self_, src, dim, index)?;
+        Ok(vec![r])
     })
 }
 
 pub(super) fn select_scatter_autograd(self_: &Tensor, src: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
     let rec = rt::recording(&[self_, src]);
-    let mut out = rt::below(|| ops::select_scatter(self_, src, dim, index))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::select_scatter(self_, src, dim, index)
+    });
     if rec {
         let edges = Edges::of([Some(self_), Some(src)]);
         let body = SelectScatterBackward { dim, index };
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, src]) {
-        let t = select_scatter_tangent(self_, src, dim, index)?;
-        rt::set_tangent(&out, t)?;
+        let t = select_scatter_tangent(self_, src, dim, index);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -2038,8 +2154,9 @@ impl Backward for SliceScatterBackward {
         let end = self.end;
         let start = self.start;
         let step = self.step;
-        let g0 = if cx.need(0) { Some(slice_scatter_self(grad, dim, start, end, step)?) } else { None };
-        let g1 = if cx.need(1) { Some(ops::slice(grad, dim, start, end, step)?) } else { None };
+        let g0 =
+            if cx.need(0) { Some(or_return!(slice_scatter_self(grad, dim, start, end, step))) } else { None };
+        let g1 = if cx.need(1) { Some(or_return!(ops::slice(grad, dim, start, end, step))) } else { None };
         Ok(Grads::from_buf([g0, g1]))
     }
 }
@@ -2053,15 +2170,12 @@ fn slice_scatter_tangent(
     end: Option<i64>,
     step: i64,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let duals: &[&Tensor] = &[self_, src];
-        rt::transposed(duals, &[self_, src], |mut a| {
-            let self_ = a.one()?;
-            let src = a.one()?;
-            let r = ops::slice_scatter(self_, src, dim, start, end, step)?;
-            Ok(vec![r])
-        })
-        .map(|t| t.into_iter().next())
+    let duals: &[&Tensor] = &[self_, src];
+    rt::transposed_one(duals, &[self_, src], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
+        let self_ = a.one()?;
+        let src = a.one()?;
+        let r = ops::slice_scatter(self_, src, dim, start, end, step)?;
+        Ok(vec![r])
     })
 }
 
@@ -2074,15 +2188,18 @@ pub(super) fn slice_scatter_autograd(
     step: i64,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[self_, src]);
-    let mut out = rt::below(|| ops::slice_scatter(self_, src, dim, start, end, step))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::slice_scatter(self_, src, dim, start, end, step)
+    });
     if rec {
         let edges = Edges::of([Some(self_), Some(src)]);
         let body = SliceScatterBackward { dim, end, start, step };
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, src]) {
-        let t = slice_scatter_tangent(self_, src, dim, start, end, step)?;
-        rt::set_tangent(&out, t)?;
+        let t = slice_scatter_tangent(self_, src, dim, start, end, step);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -2096,8 +2213,9 @@ pub(super) fn slice_scatter_out_autograd(
     step: i64,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("aten::slice_scatter", &[self_, src], &[&*out])?;
-    rt::below(|| ops::slice_scatter_out(self_, src, dim, start, end, step, out))
+    or_return!(rt::check_out("aten::slice_scatter", &[self_, src], &[&*out]));
+    let _below = rt::Below::new();
+    ops::slice_scatter_out(self_, src, dim, start, end, step, out)
 }
 /// Node of `diagonal_scatter`.
 pub struct DiagonalScatterBackward {
@@ -2112,8 +2230,9 @@ impl Backward for DiagonalScatterBackward {
         let dim1 = self.dim1;
         let dim2 = self.dim2;
         let offset = self.offset;
-        let g0 = if cx.need(0) { Some(diagonal_scatter_self(grad, offset, dim1, dim2)?) } else { None };
-        let g1 = if cx.need(1) { Some(ops::diagonal(grad, offset, dim1, dim2)?) } else { None };
+        let g0 =
+            if cx.need(0) { Some(or_return!(diagonal_scatter_self(grad, offset, dim1, dim2))) } else { None };
+        let g1 = if cx.need(1) { Some(or_return!(ops::diagonal(grad, offset, dim1, dim2))) } else { None };
         Ok(Grads::from_buf([g0, g1]))
     }
 }
@@ -2126,15 +2245,12 @@ fn diagonal_scatter_tangent(
     dim1: i64,
     dim2: i64,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let duals: &[&Tensor] = &[self_, src];
-        rt::transposed(duals, &[self_, src], |mut a| {
-            let self_ = a.one()?;
-            let src = a.one()?;
-            let r = ops::diagonal_scatter(self_, src, offset, dim1, dim2)?;
-            Ok(vec![r])
-        })
-        .map(|t| t.into_iter().next())
+    let duals: &[&Tensor] = &[self_, src];
+    rt::transposed_one(duals, &[self_, src], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
+        let self_ = a.one()?;
+        let src = a.one()?;
+        let r = ops::diagonal_scatter(self_, src, offset, dim1, dim2)?;
+        Ok(vec![r])
     })
 }
 
@@ -2146,15 +2262,18 @@ pub(super) fn diagonal_scatter_autograd(
     dim2: i64,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[self_, src]);
-    let mut out = rt::below(|| ops::diagonal_scatter(self_, src, offset, dim1, dim2))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::diagonal_scatter(self_, src, offset, dim1, dim2)
+    });
     if rec {
         let edges = Edges::of([Some(self_), Some(src)]);
         let body = DiagonalScatterBackward { dim1, dim2, offset };
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, src]) {
-        let t = diagonal_scatter_tangent(self_, src, offset, dim1, dim2)?;
-        rt::set_tangent(&out, t)?;
+        let t = diagonal_scatter_tangent(self_, src, offset, dim1, dim2);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -2168,23 +2287,28 @@ impl Backward for FillDiagonalBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let wrap = self.wrap;
-        let g0 = Some(fill_diagonal_backward(grad, wrap)?);
+        let g0 = Some(or_return!(fill_diagonal_backward(grad, wrap)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 pub(super) fn fill_diagonal_inplace_autograd(self_: &Tensor, fill_value: Scalar, wrap: bool) -> Result<()> {
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    if rec {
         let edges = Edges::of([Some(self_)]);
-        Some(edges)
-    } else {
-        None
-    };
-    rt::below(|| ops::fill_diagonal_(self_, fill_value, wrap))?;
-    if let Some(edges) = before {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::fill_diagonal_(self_, fill_value, wrap)
+        });
         let body = FillDiagonalBackward { wrap };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::fill_diagonal_(self_, fill_value, wrap)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -2192,7 +2316,7 @@ pub(super) fn fill_diagonal_inplace_autograd(self_: &Tensor, fill_value: Scalar,
             let self_t = &self_t_;
             ok(fill_diagonal_backward(self_t, wrap)).map(Some)
         })?;
-        rt::set_tangent_inplace(self_, t)?;
+        rt::set_tangent_inplace(self_, Ok(t))?;
     }
     Ok(())
 }
@@ -2211,17 +2335,17 @@ impl Backward for AsStridedScatterBackward {
         let storage_offset = self.storage_offset;
         let stride = &self.stride[..];
         let g0 = if cx.need(0) {
-            Some(as_strided_scatter_self(grad, size, stride, storage_offset)?)
+            Some(or_return!(as_strided_scatter_self(grad, size, stride, storage_offset)))
         } else {
             None
         };
         let g1 = if cx.need(1) {
-            Some(ops::as_strided(
+            Some(or_return!(ops::as_strided(
                 &ops::contiguous(grad, MemoryFormat::Contiguous)?,
                 size,
                 stride,
-                storage_offset,
-            )?)
+                storage_offset
+            )))
         } else {
             None
         };
@@ -2237,15 +2361,12 @@ fn as_strided_scatter_tangent(
     stride: &[i64],
     storage_offset: Option<i64>,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let duals: &[&Tensor] = &[self_, src];
-        rt::transposed(duals, &[self_, src], |mut a| {
-            let self_ = a.one()?;
-            let src = a.one()?;
-            let r = ops::as_strided_scatter(self_, src, size, stride, storage_offset)?;
-            Ok(vec![r])
-        })
-        .map(|t| t.into_iter().next())
+    let duals: &[&Tensor] = &[self_, src];
+    rt::transposed_one(duals, &[self_, src], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
+        let self_ = a.one()?;
+        let src = a.one()?;
+        let r = ops::as_strided_scatter(self_, src, size, stride, storage_offset)?;
+        Ok(vec![r])
     })
 }
 
@@ -2257,15 +2378,18 @@ pub(super) fn as_strided_scatter_autograd(
     storage_offset: Option<i64>,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[self_, src]);
-    let mut out = rt::below(|| ops::as_strided_scatter(self_, src, size, stride, storage_offset))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::as_strided_scatter(self_, src, size, stride, storage_offset)
+    });
     if rec {
         let edges = Edges::of([Some(self_), Some(src)]);
         let body = AsStridedScatterBackward { size: size.to_vec(), storage_offset, stride: stride.to_vec() };
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, src]) {
-        let t = as_strided_scatter_tangent(self_, src, size, stride, storage_offset)?;
-        rt::set_tangent(&out, t)?;
+        let t = as_strided_scatter_tangent(self_, src, size, stride, storage_offset);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }

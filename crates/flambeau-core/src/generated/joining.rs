@@ -3,22 +3,20 @@
 //! Operators of the family `joining`.
 
 #[allow(unused_imports)]
-use super::{D, a, args, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, calls, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::joining as f;
 
 /// A back end's kernel of `cat`.
 pub type CatKernel = fn(&args::Cat, &Tensor) -> Result<()>;
 /// The kernels of `cat`.
-pub static CAT_KERNEL: Kernel<CatKernel> = Kernel::new(f::cat_cpu, &[&CAT, &CAT_OUT]);
+pub static CAT_KERNEL: Kernel<CatKernel> = Kernel::new(f::cat_cpu, &[CAT.any(), CAT_OUT.any()]);
 
 fn cat_slot(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
     let given = args::Cat { tensors, dim };
-    let m = f::cat_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = CAT_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::cat_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(CAT_KERNEL.run(m.device, &mut |kernel: CatKernel| -> Result<()> { kernel(&given, &o) }));
     Ok(o)
 }
 /// Type of [`CAT`].
@@ -56,13 +54,10 @@ pub(super) static CAT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn cat_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::cat(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?.into_values()
+    calls::boxed_ts_i_to_t(ops::cat, a)
 }
 fn cat_adaptor(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
-    if let Some(_seen) = watched(&CAT_INFO, &[&tensors, &dim]) {
-        return ops::cat(tensors, dim);
-    }
-    fallback(&CAT_INFO, &[&tensors, &dim])
+    calls::adapt_ts_i_to_t(&CAT_INFO, ops::cat, tensors, dim)
 }
 
 fn cat_out_slot(tensors: &[Tensor], dim: i64, out: &mut Tensor) -> Result<()> {
@@ -76,19 +71,19 @@ fn cat_out_slot(tensors: &[Tensor], dim: i64, out: &mut Tensor) -> Result<()> {
         &[&*out],
     )?;
     let given = args::Cat { tensors, dim };
-    let m = f::cat_shape(&given)?;
-    let o0 = m.out(
+    let m = or_return!(f::cat_shape(&given));
+    let o0 = or_return!(m.out(
         &OutDtype::CastOrType("torch.cat(): input types can't be cast to the desired output type {got}"),
         out,
         &{
             let mut v: Vec<&Tensor> = Vec::new();
             v.extend(tensors);
             v
-        },
-    )?;
-    if let Some(kernel) = CAT_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o0.tensor()))?;
-    }
+        }
+    ));
+    or_return!(
+        CAT_KERNEL.run(m.device, &mut |kernel: CatKernel| -> Result<()> { kernel(&given, o0.tensor()) })
+    );
     o0.finish()
 }
 /// Type of [`CAT_OUT`].
@@ -127,17 +122,10 @@ pub(super) static CAT_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&CAT_INFO),
 };
 fn cat_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::cat_out(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_ts_i_w(ops::cat_out, a)
 }
 fn cat_out_adaptor(tensors: &[Tensor], dim: i64, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&CAT_OUT_INFO, &[&tensors, &dim, &&*out]) {
-        return ops::cat_out(tensors, dim, out);
-    }
-    let v = call_fallback(&CAT_OUT_INFO, &[&tensors, &dim, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_ts_i_w(&CAT_OUT_INFO, ops::cat_out, tensors, dim, out)
 }
 
 fn stack_cpu(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
@@ -174,13 +162,10 @@ pub(super) static STACK_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn stack_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::stack(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?.into_values()
+    calls::boxed_ts_i_to_t(ops::stack, a)
 }
 fn stack_adaptor(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
-    if let Some(_seen) = watched(&STACK_INFO, &[&tensors, &dim]) {
-        return ops::stack(tensors, dim);
-    }
-    fallback(&STACK_INFO, &[&tensors, &dim])
+    calls::adapt_ts_i_to_t(&STACK_INFO, ops::stack, tensors, dim)
 }
 
 fn stack_out_cpu(tensors: &[Tensor], dim: i64, out: &mut Tensor) -> Result<()> {
@@ -202,7 +187,7 @@ fn stack_out_cpu(tensors: &[Tensor], dim: i64, out: &mut Tensor) -> Result<()> {
         },
         &[&*out],
     )?;
-    let r = f::stack(tensors, dim)?;
+    let r = or_return!(f::stack(tensors, dim));
     out::copy_to_out(
         &OutDtype::CastOrType("torch.cat(): input types can't be cast to the desired output type {got}"),
         out,
@@ -237,17 +222,10 @@ pub(super) static STACK_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&STACK_INFO),
 };
 fn stack_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::stack_out(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_ts_i_w(ops::stack_out, a)
 }
 fn stack_out_adaptor(tensors: &[Tensor], dim: i64, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&STACK_OUT_INFO, &[&tensors, &dim, &&*out]) {
-        return ops::stack_out(tensors, dim, out);
-    }
-    let v = call_fallback(&STACK_OUT_INFO, &[&tensors, &dim, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_ts_i_w(&STACK_OUT_INFO, ops::stack_out, tensors, dim, out)
 }
 
 /// Type of [`HSTACK`].
@@ -271,13 +249,10 @@ pub(super) static HSTACK_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn hstack_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::hstack(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
+    calls::boxed_ts_to_t(ops::hstack, a)
 }
 fn hstack_adaptor(tensors: &[Tensor]) -> Result<Tensor> {
-    if let Some(_seen) = watched(&HSTACK_INFO, &[&tensors]) {
-        return ops::hstack(tensors);
-    }
-    fallback(&HSTACK_INFO, &[&tensors])
+    calls::adapt_ts_to_t(&HSTACK_INFO, ops::hstack, tensors)
 }
 
 fn hstack_out_cpu(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
@@ -290,7 +265,7 @@ fn hstack_out_cpu(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
         },
         &[&*out],
     )?;
-    let r = f::hstack(tensors)?;
+    let r = or_return!(f::hstack(tensors));
     out::copy_to_out(
         &OutDtype::CastOrType("torch.cat(): input types can't be cast to the desired output type {got}"),
         out,
@@ -321,17 +296,10 @@ pub(super) static HSTACK_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&HSTACK_INFO),
 };
 fn hstack_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::hstack_out(&arg::<Vec<Tensor>>(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_ts_w(ops::hstack_out, a)
 }
 fn hstack_out_adaptor(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&HSTACK_OUT_INFO, &[&tensors, &&*out]) {
-        return ops::hstack_out(tensors, out);
-    }
-    let v = call_fallback(&HSTACK_OUT_INFO, &[&tensors, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_ts_w(&HSTACK_OUT_INFO, ops::hstack_out, tensors, out)
 }
 
 /// Type of [`VSTACK`].
@@ -355,13 +323,10 @@ pub(super) static VSTACK_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn vstack_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::vstack(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
+    calls::boxed_ts_to_t(ops::vstack, a)
 }
 fn vstack_adaptor(tensors: &[Tensor]) -> Result<Tensor> {
-    if let Some(_seen) = watched(&VSTACK_INFO, &[&tensors]) {
-        return ops::vstack(tensors);
-    }
-    fallback(&VSTACK_INFO, &[&tensors])
+    calls::adapt_ts_to_t(&VSTACK_INFO, ops::vstack, tensors)
 }
 
 fn vstack_out_cpu(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
@@ -374,7 +339,7 @@ fn vstack_out_cpu(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
         },
         &[&*out],
     )?;
-    let r = f::vstack(tensors)?;
+    let r = or_return!(f::vstack(tensors));
     out::copy_to_out(
         &OutDtype::CastOrType("torch.cat(): input types can't be cast to the desired output type {got}"),
         out,
@@ -405,17 +370,10 @@ pub(super) static VSTACK_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&VSTACK_INFO),
 };
 fn vstack_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::vstack_out(&arg::<Vec<Tensor>>(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_ts_w(ops::vstack_out, a)
 }
 fn vstack_out_adaptor(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&VSTACK_OUT_INFO, &[&tensors, &&*out]) {
-        return ops::vstack_out(tensors, out);
-    }
-    let v = call_fallback(&VSTACK_OUT_INFO, &[&tensors, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_ts_w(&VSTACK_OUT_INFO, ops::vstack_out, tensors, out)
 }
 
 /// Type of [`DSTACK`].
@@ -439,13 +397,10 @@ pub(super) static DSTACK_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn dstack_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::dstack(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
+    calls::boxed_ts_to_t(ops::dstack, a)
 }
 fn dstack_adaptor(tensors: &[Tensor]) -> Result<Tensor> {
-    if let Some(_seen) = watched(&DSTACK_INFO, &[&tensors]) {
-        return ops::dstack(tensors);
-    }
-    fallback(&DSTACK_INFO, &[&tensors])
+    calls::adapt_ts_to_t(&DSTACK_INFO, ops::dstack, tensors)
 }
 
 fn dstack_out_cpu(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
@@ -458,7 +413,7 @@ fn dstack_out_cpu(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
         },
         &[&*out],
     )?;
-    let r = f::dstack(tensors)?;
+    let r = or_return!(f::dstack(tensors));
     out::copy_to_out(
         &OutDtype::CastOrType("torch.cat(): input types can't be cast to the desired output type {got}"),
         out,
@@ -489,17 +444,10 @@ pub(super) static DSTACK_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&DSTACK_INFO),
 };
 fn dstack_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::dstack_out(&arg::<Vec<Tensor>>(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_ts_w(ops::dstack_out, a)
 }
 fn dstack_out_adaptor(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&DSTACK_OUT_INFO, &[&tensors, &&*out]) {
-        return ops::dstack_out(tensors, out);
-    }
-    let v = call_fallback(&DSTACK_OUT_INFO, &[&tensors, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_ts_w(&DSTACK_OUT_INFO, ops::dstack_out, tensors, out)
 }
 
 /// Type of [`COLUMN_STACK`].
@@ -524,13 +472,10 @@ pub(super) static COLUMN_STACK_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn column_stack_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::column_stack(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
+    calls::boxed_ts_to_t(ops::column_stack, a)
 }
 fn column_stack_adaptor(tensors: &[Tensor]) -> Result<Tensor> {
-    if let Some(_seen) = watched(&COLUMN_STACK_INFO, &[&tensors]) {
-        return ops::column_stack(tensors);
-    }
-    fallback(&COLUMN_STACK_INFO, &[&tensors])
+    calls::adapt_ts_to_t(&COLUMN_STACK_INFO, ops::column_stack, tensors)
 }
 
 fn column_stack_out_cpu(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
@@ -543,7 +488,7 @@ fn column_stack_out_cpu(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
         },
         &[&*out],
     )?;
-    let r = f::column_stack(tensors)?;
+    let r = or_return!(f::column_stack(tensors));
     out::copy_to_out(
         &OutDtype::CastOrType("torch.cat(): input types can't be cast to the desired output type {got}"),
         out,
@@ -575,17 +520,10 @@ pub(super) static COLUMN_STACK_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&COLUMN_STACK_INFO),
 };
 fn column_stack_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::column_stack_out(&arg::<Vec<Tensor>>(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_ts_w(ops::column_stack_out, a)
 }
 fn column_stack_out_adaptor(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&COLUMN_STACK_OUT_INFO, &[&tensors, &&*out]) {
-        return ops::column_stack_out(tensors, out);
-    }
-    let v = call_fallback(&COLUMN_STACK_OUT_INFO, &[&tensors, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_ts_w(&COLUMN_STACK_OUT_INFO, ops::column_stack_out, tensors, out)
 }
 
 /// Type of [`ATLEAST_1D`].
@@ -609,13 +547,10 @@ pub(super) static ATLEAST_1D_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn atleast_1d_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::atleast_1d(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::atleast_1d, a)
 }
 fn atleast_1d_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&ATLEAST_1D_INFO, &[&self_]) {
-        return ops::atleast_1d(self_);
-    }
-    fallback(&ATLEAST_1D_INFO, &[&self_])
+    calls::adapt_t_to_t(&ATLEAST_1D_INFO, ops::atleast_1d, self_)
 }
 
 /// Type of [`ATLEAST_1D_SEQUENCE`].
@@ -640,13 +575,10 @@ pub(super) static ATLEAST_1D_SEQUENCE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn atleast_1d_sequence_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::atleast_1d_sequence(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
+    calls::boxed_ts_to_ts(ops::atleast_1d_sequence, a)
 }
 fn atleast_1d_sequence_adaptor(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&ATLEAST_1D_SEQUENCE_INFO, &[&tensors]) {
-        return ops::atleast_1d_sequence(tensors);
-    }
-    fallback(&ATLEAST_1D_SEQUENCE_INFO, &[&tensors])
+    calls::adapt_ts_to_ts(&ATLEAST_1D_SEQUENCE_INFO, ops::atleast_1d_sequence, tensors)
 }
 
 /// Type of [`ATLEAST_2D`].
@@ -670,13 +602,10 @@ pub(super) static ATLEAST_2D_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn atleast_2d_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::atleast_2d(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::atleast_2d, a)
 }
 fn atleast_2d_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&ATLEAST_2D_INFO, &[&self_]) {
-        return ops::atleast_2d(self_);
-    }
-    fallback(&ATLEAST_2D_INFO, &[&self_])
+    calls::adapt_t_to_t(&ATLEAST_2D_INFO, ops::atleast_2d, self_)
 }
 
 /// Type of [`ATLEAST_2D_SEQUENCE`].
@@ -701,13 +630,10 @@ pub(super) static ATLEAST_2D_SEQUENCE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn atleast_2d_sequence_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::atleast_2d_sequence(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
+    calls::boxed_ts_to_ts(ops::atleast_2d_sequence, a)
 }
 fn atleast_2d_sequence_adaptor(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&ATLEAST_2D_SEQUENCE_INFO, &[&tensors]) {
-        return ops::atleast_2d_sequence(tensors);
-    }
-    fallback(&ATLEAST_2D_SEQUENCE_INFO, &[&tensors])
+    calls::adapt_ts_to_ts(&ATLEAST_2D_SEQUENCE_INFO, ops::atleast_2d_sequence, tensors)
 }
 
 /// Type of [`ATLEAST_3D`].
@@ -731,13 +657,10 @@ pub(super) static ATLEAST_3D_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn atleast_3d_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::atleast_3d(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::atleast_3d, a)
 }
 fn atleast_3d_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&ATLEAST_3D_INFO, &[&self_]) {
-        return ops::atleast_3d(self_);
-    }
-    fallback(&ATLEAST_3D_INFO, &[&self_])
+    calls::adapt_t_to_t(&ATLEAST_3D_INFO, ops::atleast_3d, self_)
 }
 
 /// Type of [`ATLEAST_3D_SEQUENCE`].
@@ -762,13 +685,10 @@ pub(super) static ATLEAST_3D_SEQUENCE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn atleast_3d_sequence_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::atleast_3d_sequence(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
+    calls::boxed_ts_to_ts(ops::atleast_3d_sequence, a)
 }
 fn atleast_3d_sequence_adaptor(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&ATLEAST_3D_SEQUENCE_INFO, &[&tensors]) {
-        return ops::atleast_3d_sequence(tensors);
-    }
-    fallback(&ATLEAST_3D_SEQUENCE_INFO, &[&tensors])
+    calls::adapt_ts_to_ts(&ATLEAST_3D_SEQUENCE_INFO, ops::atleast_3d_sequence, tensors)
 }
 
 fn repeat_cpu(self_: &Tensor, repeats: &[i64]) -> Result<Tensor> {
@@ -798,13 +718,10 @@ pub(super) static REPEAT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn repeat_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::repeat(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values()
+    calls::boxed_t_is_to_t(ops::repeat, a)
 }
 fn repeat_adaptor(self_: &Tensor, repeats: &[i64]) -> Result<Tensor> {
-    if let Some(_seen) = watched(&REPEAT_INFO, &[&self_, &repeats]) {
-        return ops::repeat(self_, repeats);
-    }
-    fallback(&REPEAT_INFO, &[&self_, &repeats])
+    calls::adapt_t_is_to_t(&REPEAT_INFO, ops::repeat, self_, repeats)
 }
 
 /// Type of [`TILE`].
@@ -831,27 +748,22 @@ pub(super) static TILE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn tile_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::tile(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values()
+    calls::boxed_t_is_to_t(ops::tile, a)
 }
 fn tile_adaptor(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
-    if let Some(_seen) = watched(&TILE_INFO, &[&self_, &dims]) {
-        return ops::tile(self_, dims);
-    }
-    fallback(&TILE_INFO, &[&self_, &dims])
+    calls::adapt_t_is_to_t(&TILE_INFO, ops::tile, self_, dims)
 }
 
 /// A back end's kernel of `flip`.
 pub type FlipKernel = fn(&args::Flip, &Tensor) -> Result<()>;
 /// The kernels of `flip`.
-pub static FLIP_KERNEL: Kernel<FlipKernel> = Kernel::new(f::flip_cpu, &[&FLIP]);
+pub static FLIP_KERNEL: Kernel<FlipKernel> = Kernel::new(f::flip_cpu, &[FLIP.any()]);
 
 fn flip_slot(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
     let given = args::Flip { self_, dims };
-    let m = f::flip_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = FLIP_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::flip_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(FLIP_KERNEL.run(m.device, &mut |kernel: FlipKernel| -> Result<()> { kernel(&given, &o) }));
     Ok(o)
 }
 /// Type of [`FLIP`].
@@ -882,13 +794,10 @@ pub(super) static FLIP_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn flip_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::flip(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values()
+    calls::boxed_t_is_to_t(ops::flip, a)
 }
 fn flip_adaptor(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
-    if let Some(_seen) = watched(&FLIP_INFO, &[&self_, &dims]) {
-        return ops::flip(self_, dims);
-    }
-    fallback(&FLIP_INFO, &[&self_, &dims])
+    calls::adapt_t_is_to_t(&FLIP_INFO, ops::flip, self_, dims)
 }
 
 /// Type of [`FLIPLR`].
@@ -912,13 +821,10 @@ pub(super) static FLIPLR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fliplr_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fliplr(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::fliplr, a)
 }
 fn fliplr_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&FLIPLR_INFO, &[&self_]) {
-        return ops::fliplr(self_);
-    }
-    fallback(&FLIPLR_INFO, &[&self_])
+    calls::adapt_t_to_t(&FLIPLR_INFO, ops::fliplr, self_)
 }
 
 /// Type of [`FLIPUD`].
@@ -942,13 +848,10 @@ pub(super) static FLIPUD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn flipud_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::flipud(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::flipud, a)
 }
 fn flipud_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&FLIPUD_INFO, &[&self_]) {
-        return ops::flipud(self_);
-    }
-    fallback(&FLIPUD_INFO, &[&self_])
+    calls::adapt_t_to_t(&FLIPUD_INFO, ops::flipud, self_)
 }
 
 fn roll_cpu(self_: &Tensor, shifts: &[i64], dims: &[i64]) -> Result<Tensor> {
@@ -982,13 +885,10 @@ pub(super) static ROLL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn roll_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::roll(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, &arg::<Vec<i64>>(a, 2)?)?.into_values()
+    calls::boxed_t_is_is_to_t(ops::roll, a)
 }
 fn roll_adaptor(self_: &Tensor, shifts: &[i64], dims: &[i64]) -> Result<Tensor> {
-    if let Some(_seen) = watched(&ROLL_INFO, &[&self_, &shifts, &dims]) {
-        return ops::roll(self_, shifts, dims);
-    }
-    fallback(&ROLL_INFO, &[&self_, &shifts, &dims])
+    calls::adapt_t_is_is_to_t(&ROLL_INFO, ops::roll, self_, shifts, dims)
 }
 
 fn rot90_cpu(self_: &Tensor, k: i64, dims: &[i64]) -> Result<Tensor> {
@@ -1022,13 +922,10 @@ pub(super) static ROT90_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn rot90_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::rot90(tensor_arg(a, 0)?, arg(a, 1)?, &arg::<Vec<i64>>(a, 2)?)?.into_values()
+    calls::boxed_t_i_is_to_t(ops::rot90, a)
 }
 fn rot90_adaptor(self_: &Tensor, k: i64, dims: &[i64]) -> Result<Tensor> {
-    if let Some(_seen) = watched(&ROT90_INFO, &[&self_, &k, &dims]) {
-        return ops::rot90(self_, k, dims);
-    }
-    fallback(&ROT90_INFO, &[&self_, &k, &dims])
+    calls::adapt_t_i_is_to_t(&ROT90_INFO, ops::rot90, self_, k, dims)
 }
 
 /// Type of [`MOVEDIM`].
@@ -1059,13 +956,10 @@ pub(super) static MOVEDIM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn movedim_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::movedim(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, &arg::<Vec<i64>>(a, 2)?)?.into_values()
+    calls::boxed_t_is_is_to_t(ops::movedim, a)
 }
 fn movedim_adaptor(self_: &Tensor, source: &[i64], destination: &[i64]) -> Result<Tensor> {
-    if let Some(_seen) = watched(&MOVEDIM_INFO, &[&self_, &source, &destination]) {
-        return ops::movedim(self_, source, destination);
-    }
-    fallback(&MOVEDIM_INFO, &[&self_, &source, &destination])
+    calls::adapt_t_is_is_to_t(&MOVEDIM_INFO, ops::movedim, self_, source, destination)
 }
 
 /// Type of [`MOVEDIM_INT`].
@@ -1097,13 +991,10 @@ pub(super) static MOVEDIM_INT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn movedim_int_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::movedim_int(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_i_i_to_t(ops::movedim_int, a)
 }
 fn movedim_int_adaptor(self_: &Tensor, source: i64, destination: i64) -> Result<Tensor> {
-    if let Some(_seen) = watched(&MOVEDIM_INT_INFO, &[&self_, &source, &destination]) {
-        return ops::movedim_int(self_, source, destination);
-    }
-    fallback(&MOVEDIM_INT_INFO, &[&self_, &source, &destination])
+    calls::adapt_t_i_i_to_t(&MOVEDIM_INT_INFO, ops::movedim_int, self_, source, destination)
 }
 
 /// Type of [`SWAPAXES`].
@@ -1134,13 +1025,10 @@ pub(super) static SWAPAXES_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn swapaxes_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::swapaxes(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_i_i_to_t(ops::swapaxes, a)
 }
 fn swapaxes_adaptor(self_: &Tensor, axis0: i64, axis1: i64) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SWAPAXES_INFO, &[&self_, &axis0, &axis1]) {
-        return ops::swapaxes(self_, axis0, axis1);
-    }
-    fallback(&SWAPAXES_INFO, &[&self_, &axis0, &axis1])
+    calls::adapt_t_i_i_to_t(&SWAPAXES_INFO, ops::swapaxes, self_, axis0, axis1)
 }
 
 /// Type of [`SWAPDIMS`].
@@ -1171,13 +1059,10 @@ pub(super) static SWAPDIMS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn swapdims_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::swapdims(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_i_i_to_t(ops::swapdims, a)
 }
 fn swapdims_adaptor(self_: &Tensor, dim0: i64, dim1: i64) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SWAPDIMS_INFO, &[&self_, &dim0, &dim1]) {
-        return ops::swapdims(self_, dim0, dim1);
-    }
-    fallback(&SWAPDIMS_INFO, &[&self_, &dim0, &dim1])
+    calls::adapt_t_i_i_to_t(&SWAPDIMS_INFO, ops::swapdims, self_, dim0, dim1)
 }
 
 /// Type of [`CHUNK`].
@@ -1208,13 +1093,10 @@ pub(super) static CHUNK_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn chunk_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::chunk(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_i_i_to_ts(ops::chunk, a)
 }
 fn chunk_adaptor(self_: &Tensor, chunks: i64, dim: i64) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&CHUNK_INFO, &[&self_, &chunks, &dim]) {
-        return ops::chunk(self_, chunks, dim);
-    }
-    fallback(&CHUNK_INFO, &[&self_, &chunks, &dim])
+    calls::adapt_t_i_i_to_ts(&CHUNK_INFO, ops::chunk, self_, chunks, dim)
 }
 
 /// Type of [`TENSOR_SPLIT_SECTIONS`].
@@ -1246,13 +1128,10 @@ pub(super) static TENSOR_SPLIT_SECTIONS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn tensor_split_sections_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::tensor_split_sections(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_i_i_to_ts(ops::tensor_split_sections, a)
 }
 fn tensor_split_sections_adaptor(self_: &Tensor, sections: i64, dim: i64) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&TENSOR_SPLIT_SECTIONS_INFO, &[&self_, &sections, &dim]) {
-        return ops::tensor_split_sections(self_, sections, dim);
-    }
-    fallback(&TENSOR_SPLIT_SECTIONS_INFO, &[&self_, &sections, &dim])
+    calls::adapt_t_i_i_to_ts(&TENSOR_SPLIT_SECTIONS_INFO, ops::tensor_split_sections, self_, sections, dim)
 }
 
 /// Type of [`TENSOR_SPLIT_INDICES`].
@@ -1284,13 +1163,10 @@ pub(super) static TENSOR_SPLIT_INDICES_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn tensor_split_indices_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::tensor_split_indices(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_is_i_to_ts(ops::tensor_split_indices, a)
 }
 fn tensor_split_indices_adaptor(self_: &Tensor, indices: &[i64], dim: i64) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&TENSOR_SPLIT_INDICES_INFO, &[&self_, &indices, &dim]) {
-        return ops::tensor_split_indices(self_, indices, dim);
-    }
-    fallback(&TENSOR_SPLIT_INDICES_INFO, &[&self_, &indices, &dim])
+    calls::adapt_t_is_i_to_ts(&TENSOR_SPLIT_INDICES_INFO, ops::tensor_split_indices, self_, indices, dim)
 }
 
 /// Type of [`TENSOR_SPLIT`].
@@ -1322,17 +1198,21 @@ pub(super) static TENSOR_SPLIT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn tensor_split_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::tensor_split(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
+    or_return!(ops::tensor_split(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(arg(a, 2))
+    ))
+    .into_values()
 }
 fn tensor_split_adaptor(
     self_: &Tensor,
     tensor_indices_or_sections: &Tensor,
     dim: i64,
 ) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&TENSOR_SPLIT_INFO, &[&self_, &tensor_indices_or_sections, &dim]) {
-        return ops::tensor_split(self_, tensor_indices_or_sections, dim);
-    }
-    fallback(&TENSOR_SPLIT_INFO, &[&self_, &tensor_indices_or_sections, &dim])
+    adapted(&TENSOR_SPLIT_INFO, &[&self_, &tensor_indices_or_sections, &dim], &mut |()| {
+        ops::tensor_split(self_, tensor_indices_or_sections, dim)
+    })
 }
 
 /// Type of [`HSPLIT`].
@@ -1359,13 +1239,10 @@ pub(super) static HSPLIT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn hsplit_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::hsplit(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
+    calls::boxed_t_i_to_ts(ops::hsplit, a)
 }
 fn hsplit_adaptor(self_: &Tensor, sections: i64) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&HSPLIT_INFO, &[&self_, &sections]) {
-        return ops::hsplit(self_, sections);
-    }
-    fallback(&HSPLIT_INFO, &[&self_, &sections])
+    calls::adapt_t_i_to_ts(&HSPLIT_INFO, ops::hsplit, self_, sections)
 }
 
 /// Type of [`HSPLIT_ARRAY`].
@@ -1393,13 +1270,10 @@ pub(super) static HSPLIT_ARRAY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn hsplit_array_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::hsplit_array(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values()
+    calls::boxed_t_is_to_ts(ops::hsplit_array, a)
 }
 fn hsplit_array_adaptor(self_: &Tensor, indices: &[i64]) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&HSPLIT_ARRAY_INFO, &[&self_, &indices]) {
-        return ops::hsplit_array(self_, indices);
-    }
-    fallback(&HSPLIT_ARRAY_INFO, &[&self_, &indices])
+    calls::adapt_t_is_to_ts(&HSPLIT_ARRAY_INFO, ops::hsplit_array, self_, indices)
 }
 
 /// Type of [`VSPLIT`].
@@ -1426,13 +1300,10 @@ pub(super) static VSPLIT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn vsplit_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::vsplit(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
+    calls::boxed_t_i_to_ts(ops::vsplit, a)
 }
 fn vsplit_adaptor(self_: &Tensor, sections: i64) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&VSPLIT_INFO, &[&self_, &sections]) {
-        return ops::vsplit(self_, sections);
-    }
-    fallback(&VSPLIT_INFO, &[&self_, &sections])
+    calls::adapt_t_i_to_ts(&VSPLIT_INFO, ops::vsplit, self_, sections)
 }
 
 /// Type of [`VSPLIT_ARRAY`].
@@ -1460,13 +1331,10 @@ pub(super) static VSPLIT_ARRAY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn vsplit_array_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::vsplit_array(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values()
+    calls::boxed_t_is_to_ts(ops::vsplit_array, a)
 }
 fn vsplit_array_adaptor(self_: &Tensor, indices: &[i64]) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&VSPLIT_ARRAY_INFO, &[&self_, &indices]) {
-        return ops::vsplit_array(self_, indices);
-    }
-    fallback(&VSPLIT_ARRAY_INFO, &[&self_, &indices])
+    calls::adapt_t_is_to_ts(&VSPLIT_ARRAY_INFO, ops::vsplit_array, self_, indices)
 }
 
 /// Type of [`DSPLIT`].
@@ -1493,13 +1361,10 @@ pub(super) static DSPLIT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn dsplit_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::dsplit(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
+    calls::boxed_t_i_to_ts(ops::dsplit, a)
 }
 fn dsplit_adaptor(self_: &Tensor, sections: i64) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&DSPLIT_INFO, &[&self_, &sections]) {
-        return ops::dsplit(self_, sections);
-    }
-    fallback(&DSPLIT_INFO, &[&self_, &sections])
+    calls::adapt_t_i_to_ts(&DSPLIT_INFO, ops::dsplit, self_, sections)
 }
 
 /// Type of [`DSPLIT_ARRAY`].
@@ -1527,13 +1392,10 @@ pub(super) static DSPLIT_ARRAY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn dsplit_array_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::dsplit_array(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values()
+    calls::boxed_t_is_to_ts(ops::dsplit_array, a)
 }
 fn dsplit_array_adaptor(self_: &Tensor, indices: &[i64]) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&DSPLIT_ARRAY_INFO, &[&self_, &indices]) {
-        return ops::dsplit_array(self_, indices);
-    }
-    fallback(&DSPLIT_ARRAY_INFO, &[&self_, &indices])
+    calls::adapt_t_is_to_ts(&DSPLIT_ARRAY_INFO, ops::dsplit_array, self_, indices)
 }
 
 /// Type of [`UNFLATTEN`].
@@ -1564,13 +1426,10 @@ pub(super) static UNFLATTEN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn unflatten_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::unflatten(tensor_arg(a, 0)?, arg(a, 1)?, &arg::<Vec<i64>>(a, 2)?)?.into_values()
+    calls::boxed_t_i_is_to_t(ops::unflatten, a)
 }
 fn unflatten_adaptor(self_: &Tensor, dim: i64, sizes: &[i64]) -> Result<Tensor> {
-    if let Some(_seen) = watched(&UNFLATTEN_INFO, &[&self_, &dim, &sizes]) {
-        return ops::unflatten(self_, dim, sizes);
-    }
-    fallback(&UNFLATTEN_INFO, &[&self_, &dim, &sizes])
+    calls::adapt_t_i_is_to_t(&UNFLATTEN_INFO, ops::unflatten, self_, dim, sizes)
 }
 
 /// Type of [`EXPAND_AS`].
@@ -1597,13 +1456,10 @@ pub(super) static EXPAND_AS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn expand_as_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::expand_as(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::expand_as, a)
 }
 fn expand_as_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&EXPAND_AS_INFO, &[&self_, &other]) {
-        return ops::expand_as(self_, other);
-    }
-    fallback(&EXPAND_AS_INFO, &[&self_, &other])
+    calls::adapt_t_t_to_t(&EXPAND_AS_INFO, ops::expand_as, self_, other)
 }
 
 /// Type of [`VIEW_AS`].
@@ -1630,13 +1486,10 @@ pub(super) static VIEW_AS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn view_as_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::view_as(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::view_as, a)
 }
 fn view_as_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&VIEW_AS_INFO, &[&self_, &other]) {
-        return ops::view_as(self_, other);
-    }
-    fallback(&VIEW_AS_INFO, &[&self_, &other])
+    calls::adapt_t_t_to_t(&VIEW_AS_INFO, ops::view_as, self_, other)
 }
 
 /// Type of [`RESHAPE_AS`].
@@ -1663,13 +1516,10 @@ pub(super) static RESHAPE_AS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn reshape_as_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::reshape_as(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::reshape_as, a)
 }
 fn reshape_as_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&RESHAPE_AS_INFO, &[&self_, &other]) {
-        return ops::reshape_as(self_, other);
-    }
-    fallback(&RESHAPE_AS_INFO, &[&self_, &other])
+    calls::adapt_t_t_to_t(&RESHAPE_AS_INFO, ops::reshape_as, self_, other)
 }
 
 /// Type of [`BROADCAST_TO`].
@@ -1697,13 +1547,10 @@ pub(super) static BROADCAST_TO_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn broadcast_to_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::broadcast_to(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values()
+    calls::boxed_t_is_to_t(ops::broadcast_to, a)
 }
 fn broadcast_to_adaptor(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
-    if let Some(_seen) = watched(&BROADCAST_TO_INFO, &[&self_, &size]) {
-        return ops::broadcast_to(self_, size);
-    }
-    fallback(&BROADCAST_TO_INFO, &[&self_, &size])
+    calls::adapt_t_is_to_t(&BROADCAST_TO_INFO, ops::broadcast_to, self_, size)
 }
 
 /// Type of [`BROADCAST_TENSORS`].
@@ -1731,13 +1578,10 @@ pub(super) static BROADCAST_TENSORS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn broadcast_tensors_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::broadcast_tensors(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
+    calls::boxed_ts_to_ts(ops::broadcast_tensors, a)
 }
 fn broadcast_tensors_adaptor(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&BROADCAST_TENSORS_INFO, &[&tensors]) {
-        return ops::broadcast_tensors(tensors);
-    }
-    fallback(&BROADCAST_TENSORS_INFO, &[&tensors])
+    calls::adapt_ts_to_ts(&BROADCAST_TENSORS_INFO, ops::broadcast_tensors, tensors)
 }
 
 /// Type of [`RAVEL`].
@@ -1761,13 +1605,10 @@ pub(super) static RAVEL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn ravel_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::ravel(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::ravel, a)
 }
 fn ravel_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&RAVEL_INFO, &[&self_]) {
-        return ops::ravel(self_);
-    }
-    fallback(&RAVEL_INFO, &[&self_])
+    calls::adapt_t_to_t(&RAVEL_INFO, ops::ravel, self_)
 }
 
 /// Type of [`ADJOINT`].
@@ -1791,13 +1632,10 @@ pub(super) static ADJOINT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn adjoint_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::adjoint(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::adjoint, a)
 }
 fn adjoint_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&ADJOINT_INFO, &[&self_]) {
-        return ops::adjoint(self_);
-    }
-    fallback(&ADJOINT_INFO, &[&self_])
+    calls::adapt_t_to_t(&ADJOINT_INFO, ops::adjoint, self_)
 }
 
 /// Type of [`MT`].
@@ -1821,13 +1659,10 @@ pub(super) static MT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn mt_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::mt(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::mt, a)
 }
 fn mt_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&MT_INFO, &[&self_]) {
-        return ops::mt(self_);
-    }
-    fallback(&MT_INFO, &[&self_])
+    calls::adapt_t_to_t(&MT_INFO, ops::mt, self_)
 }
 
 /// Type of [`MH`].
@@ -1851,13 +1686,10 @@ pub(super) static MH_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn mh_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::mh(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::mh, a)
 }
 fn mh_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&MH_INFO, &[&self_]) {
-        return ops::mh(self_);
-    }
-    fallback(&MH_INFO, &[&self_])
+    calls::adapt_t_to_t(&MH_INFO, ops::mh, self_)
 }
 
 /// Type of [`H`].
@@ -1881,13 +1713,10 @@ pub(super) static H_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn h_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::h(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::h, a)
 }
 fn h_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&H_INFO, &[&self_]) {
-        return ops::h(self_);
-    }
-    fallback(&H_INFO, &[&self_])
+    calls::adapt_t_to_t(&H_INFO, ops::h, self_)
 }
 
 /// Type of [`NUMPY_T`].
@@ -1911,13 +1740,10 @@ pub(super) static NUMPY_T_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn numpy_t_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::numpy_t(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::numpy_t, a)
 }
 fn numpy_t_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&NUMPY_T_INFO, &[&self_]) {
-        return ops::numpy_t(self_);
-    }
-    fallback(&NUMPY_T_INFO, &[&self_])
+    calls::adapt_t_to_t(&NUMPY_T_INFO, ops::numpy_t, self_)
 }
 
 /// Type of [`MESHGRID`].
@@ -1947,13 +1773,11 @@ pub(super) static MESHGRID_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn meshgrid_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::meshgrid(&arg::<Vec<Tensor>>(a, 0)?, &arg::<String>(a, 1)?)?.into_values()
+    or_return!(ops::meshgrid(&or_return!(arg::<Vec<Tensor>>(a, 0)), &or_return!(arg::<String>(a, 1))))
+        .into_values()
 }
 fn meshgrid_adaptor(tensors: &[Tensor], indexing: &str) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&MESHGRID_INFO, &[&tensors, &indexing]) {
-        return ops::meshgrid(tensors, indexing);
-    }
-    fallback(&MESHGRID_INFO, &[&tensors, &indexing])
+    adapted(&MESHGRID_INFO, &[&tensors, &indexing], &mut |()| ops::meshgrid(tensors, indexing))
 }
 
 /// Type of [`CARTESIAN_PROD`].
@@ -1981,13 +1805,10 @@ pub(super) static CARTESIAN_PROD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn cartesian_prod_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::cartesian_prod(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
+    calls::boxed_ts_to_t(ops::cartesian_prod, a)
 }
 fn cartesian_prod_adaptor(tensors: &[Tensor]) -> Result<Tensor> {
-    if let Some(_seen) = watched(&CARTESIAN_PROD_INFO, &[&tensors]) {
-        return ops::cartesian_prod(tensors);
-    }
-    fallback(&CARTESIAN_PROD_INFO, &[&tensors])
+    calls::adapt_ts_to_t(&CARTESIAN_PROD_INFO, ops::cartesian_prod, tensors)
 }
 
 fn block_diag_cpu(tensors: &[Tensor]) -> Result<Tensor> {
@@ -2017,27 +1838,23 @@ pub(super) static BLOCK_DIAG_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn block_diag_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::block_diag(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
+    calls::boxed_ts_to_t(ops::block_diag, a)
 }
 fn block_diag_adaptor(tensors: &[Tensor]) -> Result<Tensor> {
-    if let Some(_seen) = watched(&BLOCK_DIAG_INFO, &[&tensors]) {
-        return ops::block_diag(tensors);
-    }
-    fallback(&BLOCK_DIAG_INFO, &[&tensors])
+    calls::adapt_ts_to_t(&BLOCK_DIAG_INFO, ops::block_diag, tensors)
 }
 
 /// A back end's kernel of `tril`.
 pub type TrilKernel = fn(&args::Tril, &Tensor) -> Result<()>;
 /// The kernels of `tril`.
-pub static TRIL_KERNEL: Kernel<TrilKernel> = Kernel::new(f::tril_cpu, &[&TRIL, &TRIL_, &TRIL_OUT]);
+pub static TRIL_KERNEL: Kernel<TrilKernel> =
+    Kernel::new(f::tril_cpu, &[TRIL.any(), TRIL_.any(), TRIL_OUT.any()]);
 
 fn tril_slot(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
     let given = args::Tril { self_, diagonal };
-    let m = f::tril_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = TRIL_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::tril_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(TRIL_KERNEL.run(m.device, &mut |kernel: TrilKernel| -> Result<()> { kernel(&given, &o) }));
     Ok(o)
 }
 /// Type of [`TRIL`].
@@ -2068,22 +1885,19 @@ pub(super) static TRIL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn tril_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::tril(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
+    calls::boxed_t_i_to_t(ops::tril, a)
 }
 fn tril_adaptor(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
-    if let Some(_seen) = watched(&TRIL_INFO, &[&self_, &diagonal]) {
-        return ops::tril(self_, diagonal);
-    }
-    fallback(&TRIL_INFO, &[&self_, &diagonal])
+    calls::adapt_t_i_to_t(&TRIL_INFO, ops::tril, self_, diagonal)
 }
 
 fn tril_inplace_slot(self_: &Tensor, diagonal: i64) -> Result<()> {
     let given = args::Tril { self_, diagonal };
-    let m = f::tril_shape(&given)?;
-    let o = m.inplace(self_)?;
-    if let Some(kernel) = TRIL_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o.tensor()))?;
-    }
+    let m = or_return!(f::tril_shape(&given));
+    let o = or_return!(m.inplace(self_));
+    or_return!(
+        TRIL_KERNEL.run(m.device, &mut |kernel: TrilKernel| -> Result<()> { kernel(&given, o.tensor()) })
+    );
     o.finish()
 }
 /// Type of [`TRIL_`].
@@ -2118,23 +1932,19 @@ pub(super) static TRIL__INFO: OpInfo = OpInfo {
     functional: Some(&TRIL_INFO),
 };
 fn tril_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::tril_(tensor_arg(a, 0)?, arg(a, 1)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_i(ops::tril_, a, &[0])
 }
 fn tril_inplace_adaptor(self_: &Tensor, diagonal: i64) -> Result<()> {
-    if let Some(_seen) = watched(&TRIL__INFO, &[&self_, &diagonal]) {
-        return ops::tril_(self_, diagonal);
-    }
-    call_fallback(&TRIL__INFO, &[&self_, &diagonal]).map(drop)
+    calls::adapt_t_i(&TRIL__INFO, ops::tril_, self_, diagonal)
 }
 
 fn tril_out_slot(self_: &Tensor, diagonal: i64, out: &mut Tensor) -> Result<()> {
     let given = args::Tril { self_, diagonal };
-    let m = f::tril_shape(&given)?;
-    let o0 = m.out(&OutDtype::EXACT, out, &[self_])?;
-    if let Some(kernel) = TRIL_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o0.tensor()))?;
-    }
+    let m = or_return!(f::tril_shape(&given));
+    let o0 = or_return!(m.out(&OutDtype::EXACT, out, &[self_]));
+    or_return!(
+        TRIL_KERNEL.run(m.device, &mut |kernel: TrilKernel| -> Result<()> { kernel(&given, o0.tensor()) })
+    );
     o0.finish()
 }
 /// Type of [`TRIL_OUT`].
@@ -2173,31 +1983,23 @@ pub(super) static TRIL_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&TRIL_INFO),
 };
 fn tril_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::tril_out(tensor_arg(a, 0)?, arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_i_w(ops::tril_out, a)
 }
 fn tril_out_adaptor(self_: &Tensor, diagonal: i64, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&TRIL_OUT_INFO, &[&self_, &diagonal, &&*out]) {
-        return ops::tril_out(self_, diagonal, out);
-    }
-    let v = call_fallback(&TRIL_OUT_INFO, &[&self_, &diagonal, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_i_w(&TRIL_OUT_INFO, ops::tril_out, self_, diagonal, out)
 }
 
 /// A back end's kernel of `triu`.
 pub type TriuKernel = fn(&args::Triu, &Tensor) -> Result<()>;
 /// The kernels of `triu`.
-pub static TRIU_KERNEL: Kernel<TriuKernel> = Kernel::new(f::triu_cpu, &[&TRIU, &TRIU_, &TRIU_OUT]);
+pub static TRIU_KERNEL: Kernel<TriuKernel> =
+    Kernel::new(f::triu_cpu, &[TRIU.any(), TRIU_.any(), TRIU_OUT.any()]);
 
 fn triu_slot(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
     let given = args::Triu { self_, diagonal };
-    let m = f::triu_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = TRIU_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::triu_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(TRIU_KERNEL.run(m.device, &mut |kernel: TriuKernel| -> Result<()> { kernel(&given, &o) }));
     Ok(o)
 }
 /// Type of [`TRIU`].
@@ -2228,22 +2030,19 @@ pub(super) static TRIU_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn triu_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::triu(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
+    calls::boxed_t_i_to_t(ops::triu, a)
 }
 fn triu_adaptor(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
-    if let Some(_seen) = watched(&TRIU_INFO, &[&self_, &diagonal]) {
-        return ops::triu(self_, diagonal);
-    }
-    fallback(&TRIU_INFO, &[&self_, &diagonal])
+    calls::adapt_t_i_to_t(&TRIU_INFO, ops::triu, self_, diagonal)
 }
 
 fn triu_inplace_slot(self_: &Tensor, diagonal: i64) -> Result<()> {
     let given = args::Triu { self_, diagonal };
-    let m = f::triu_shape(&given)?;
-    let o = m.inplace(self_)?;
-    if let Some(kernel) = TRIU_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o.tensor()))?;
-    }
+    let m = or_return!(f::triu_shape(&given));
+    let o = or_return!(m.inplace(self_));
+    or_return!(
+        TRIU_KERNEL.run(m.device, &mut |kernel: TriuKernel| -> Result<()> { kernel(&given, o.tensor()) })
+    );
     o.finish()
 }
 /// Type of [`TRIU_`].
@@ -2278,23 +2077,19 @@ pub(super) static TRIU__INFO: OpInfo = OpInfo {
     functional: Some(&TRIU_INFO),
 };
 fn triu_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::triu_(tensor_arg(a, 0)?, arg(a, 1)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_i(ops::triu_, a, &[0])
 }
 fn triu_inplace_adaptor(self_: &Tensor, diagonal: i64) -> Result<()> {
-    if let Some(_seen) = watched(&TRIU__INFO, &[&self_, &diagonal]) {
-        return ops::triu_(self_, diagonal);
-    }
-    call_fallback(&TRIU__INFO, &[&self_, &diagonal]).map(drop)
+    calls::adapt_t_i(&TRIU__INFO, ops::triu_, self_, diagonal)
 }
 
 fn triu_out_slot(self_: &Tensor, diagonal: i64, out: &mut Tensor) -> Result<()> {
     let given = args::Triu { self_, diagonal };
-    let m = f::triu_shape(&given)?;
-    let o0 = m.out(&OutDtype::EXACT, out, &[self_])?;
-    if let Some(kernel) = TRIU_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o0.tensor()))?;
-    }
+    let m = or_return!(f::triu_shape(&given));
+    let o0 = or_return!(m.out(&OutDtype::EXACT, out, &[self_]));
+    or_return!(
+        TRIU_KERNEL.run(m.device, &mut |kernel: TriuKernel| -> Result<()> { kernel(&given, o0.tensor()) })
+    );
     o0.finish()
 }
 /// Type of [`TRIU_OUT`].
@@ -2333,17 +2128,10 @@ pub(super) static TRIU_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&TRIU_INFO),
 };
 fn triu_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::triu_out(tensor_arg(a, 0)?, arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_i_w(ops::triu_out, a)
 }
 fn triu_out_adaptor(self_: &Tensor, diagonal: i64, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&TRIU_OUT_INFO, &[&self_, &diagonal, &&*out]) {
-        return ops::triu_out(self_, diagonal, out);
-    }
-    let v = call_fallback(&TRIU_OUT_INFO, &[&self_, &diagonal, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_i_w(&TRIU_OUT_INFO, ops::triu_out, self_, diagonal, out)
 }
 
 fn diag_embed_cpu(self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
@@ -2378,13 +2166,10 @@ pub(super) static DIAG_EMBED_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn diag_embed_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::diag_embed(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
+    calls::boxed_t_i_i_i_to_t(ops::diag_embed, a)
 }
 fn diag_embed_adaptor(self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
-    if let Some(_seen) = watched(&DIAG_EMBED_INFO, &[&self_, &offset, &dim1, &dim2]) {
-        return ops::diag_embed(self_, offset, dim1, dim2);
-    }
-    fallback(&DIAG_EMBED_INFO, &[&self_, &offset, &dim1, &dim2])
+    calls::adapt_t_i_i_i_to_t(&DIAG_EMBED_INFO, ops::diag_embed, self_, offset, dim1, dim2)
 }
 
 /// Type of [`DIAG`].
@@ -2411,18 +2196,15 @@ pub(super) static DIAG_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn diag_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::diag(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
+    calls::boxed_t_i_to_t(ops::diag, a)
 }
 fn diag_adaptor(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
-    if let Some(_seen) = watched(&DIAG_INFO, &[&self_, &diagonal]) {
-        return ops::diag(self_, diagonal);
-    }
-    fallback(&DIAG_INFO, &[&self_, &diagonal])
+    calls::adapt_t_i_to_t(&DIAG_INFO, ops::diag, self_, diagonal)
 }
 
 fn diag_out_cpu(self_: &Tensor, diagonal: i64, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("aten::diagonal_copy", &[], &[&*out])?;
-    let r = f::diag(self_, diagonal)?;
+    let r = or_return!(f::diag(self_, diagonal));
     out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`DIAG_OUT`].
@@ -2453,17 +2235,10 @@ pub(super) static DIAG_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&DIAG_INFO),
 };
 fn diag_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::diag_out(tensor_arg(a, 0)?, arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_i_w(ops::diag_out, a)
 }
 fn diag_out_adaptor(self_: &Tensor, diagonal: i64, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&DIAG_OUT_INFO, &[&self_, &diagonal, &&*out]) {
-        return ops::diag_out(self_, diagonal, out);
-    }
-    let v = call_fallback(&DIAG_OUT_INFO, &[&self_, &diagonal, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_i_w(&DIAG_OUT_INFO, ops::diag_out, self_, diagonal, out)
 }
 
 /// Type of [`DIAGFLAT`].
@@ -2490,13 +2265,10 @@ pub(super) static DIAGFLAT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn diagflat_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::diagflat(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
+    calls::boxed_t_i_to_t(ops::diagflat, a)
 }
 fn diagflat_adaptor(self_: &Tensor, offset: i64) -> Result<Tensor> {
-    if let Some(_seen) = watched(&DIAGFLAT_INFO, &[&self_, &offset]) {
-        return ops::diagflat(self_, offset);
-    }
-    fallback(&DIAGFLAT_INFO, &[&self_, &offset])
+    calls::adapt_t_i_to_t(&DIAGFLAT_INFO, ops::diagflat, self_, offset)
 }
 
 fn trace_cpu(self_: &Tensor) -> Result<Tensor> {
@@ -2530,13 +2302,10 @@ pub(super) static TRACE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn trace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::trace(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::trace, a)
 }
 fn trace_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&TRACE_INFO, &[&self_]) {
-        return ops::trace(self_);
-    }
-    fallback(&TRACE_INFO, &[&self_])
+    calls::adapt_t_to_t(&TRACE_INFO, ops::trace, self_)
 }
 
 /// Type of [`REPEAT_INTERLEAVE_TENSOR`].
@@ -2572,7 +2341,13 @@ pub(super) static REPEAT_INTERLEAVE_TENSOR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn repeat_interleave_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::repeat_interleave_tensor(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
+    or_return!(ops::repeat_interleave_tensor(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3))
+    ))
+    .into_values()
 }
 fn repeat_interleave_tensor_adaptor(
     self_: &Tensor,
@@ -2580,10 +2355,9 @@ fn repeat_interleave_tensor_adaptor(
     dim: Option<i64>,
     output_size: Option<i64>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&REPEAT_INTERLEAVE_TENSOR_INFO, &[&self_, &repeats, &dim, &output_size]) {
-        return ops::repeat_interleave_tensor(self_, repeats, dim, output_size);
-    }
-    fallback(&REPEAT_INTERLEAVE_TENSOR_INFO, &[&self_, &repeats, &dim, &output_size])
+    adapted(&REPEAT_INTERLEAVE_TENSOR_INFO, &[&self_, &repeats, &dim, &output_size], &mut |()| {
+        ops::repeat_interleave_tensor(self_, repeats, dim, output_size)
+    })
 }
 
 /// Type of [`REPEAT_INTERLEAVE_INT`].
@@ -2616,7 +2390,13 @@ pub(super) static REPEAT_INTERLEAVE_INT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn repeat_interleave_int_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::repeat_interleave_int(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
+    or_return!(ops::repeat_interleave_int(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3))
+    ))
+    .into_values()
 }
 fn repeat_interleave_int_adaptor(
     self_: &Tensor,
@@ -2624,17 +2404,16 @@ fn repeat_interleave_int_adaptor(
     dim: Option<i64>,
     output_size: Option<i64>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&REPEAT_INTERLEAVE_INT_INFO, &[&self_, &repeats, &dim, &output_size]) {
-        return ops::repeat_interleave_int(self_, repeats, dim, output_size);
-    }
-    fallback(&REPEAT_INTERLEAVE_INT_INFO, &[&self_, &repeats, &dim, &output_size])
+    adapted(&REPEAT_INTERLEAVE_INT_INFO, &[&self_, &repeats, &dim, &output_size], &mut |()| {
+        ops::repeat_interleave_int(self_, repeats, dim, output_size)
+    })
 }
 
 /// A back end's kernel of `repeat_interleave.Tensor`.
 pub type RepeatInterleaveKernel = fn(&args::RepeatInterleave) -> Result<Tensor>;
 /// The kernels of `repeat_interleave.Tensor`.
 pub static REPEAT_INTERLEAVE_KERNEL: Kernel<RepeatInterleaveKernel> =
-    Kernel::new(f::repeat_interleave_cpu, &[&REPEAT_INTERLEAVE]);
+    Kernel::new(f::repeat_interleave_cpu, &[REPEAT_INTERLEAVE.any()]);
 
 fn repeat_interleave_slot(repeats: &Tensor, output_size: Option<i64>) -> Result<Tensor> {
     f::repeat_interleave_check(repeats, output_size)?;
@@ -2666,13 +2445,10 @@ pub(super) static REPEAT_INTERLEAVE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn repeat_interleave_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::repeat_interleave(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
+    calls::boxed_t_oi_to_t(ops::repeat_interleave, a)
 }
 fn repeat_interleave_adaptor(repeats: &Tensor, output_size: Option<i64>) -> Result<Tensor> {
-    if let Some(_seen) = watched(&REPEAT_INTERLEAVE_INFO, &[&repeats, &output_size]) {
-        return ops::repeat_interleave(repeats, output_size);
-    }
-    fallback(&REPEAT_INTERLEAVE_INFO, &[&repeats, &output_size])
+    calls::adapt_t_oi_to_t(&REPEAT_INTERLEAVE_INFO, ops::repeat_interleave, repeats, output_size)
 }
 
 /// Type of [`COMBINATIONS`].
@@ -2704,13 +2480,10 @@ pub(super) static COMBINATIONS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn combinations_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::combinations(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_i_b_to_t(ops::combinations, a)
 }
 fn combinations_adaptor(self_: &Tensor, r: i64, with_replacement: bool) -> Result<Tensor> {
-    if let Some(_seen) = watched(&COMBINATIONS_INFO, &[&self_, &r, &with_replacement]) {
-        return ops::combinations(self_, r, with_replacement);
-    }
-    fallback(&COMBINATIONS_INFO, &[&self_, &r, &with_replacement])
+    calls::adapt_t_i_b_to_t(&COMBINATIONS_INFO, ops::combinations, self_, r, with_replacement)
 }
 
 /// Type of [`CHUNK_CAT`].
@@ -2741,13 +2514,17 @@ pub(super) static CHUNK_CAT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn chunk_cat_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::chunk_cat(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
+    or_return!(ops::chunk_cat(
+        &or_return!(arg::<Vec<Tensor>>(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2))
+    ))
+    .into_values()
 }
 fn chunk_cat_adaptor(tensors: &[Tensor], dim: i64, num_chunks: i64) -> Result<Tensor> {
-    if let Some(_seen) = watched(&CHUNK_CAT_INFO, &[&tensors, &dim, &num_chunks]) {
-        return ops::chunk_cat(tensors, dim, num_chunks);
-    }
-    fallback(&CHUNK_CAT_INFO, &[&tensors, &dim, &num_chunks])
+    adapted(&CHUNK_CAT_INFO, &[&tensors, &dim, &num_chunks], &mut |()| {
+        ops::chunk_cat(tensors, dim, num_chunks)
+    })
 }
 
 fn chunk_cat_out_cpu(tensors: &[Tensor], dim: i64, num_chunks: i64, out: &mut Tensor) -> Result<()> {
@@ -2760,7 +2537,7 @@ fn chunk_cat_out_cpu(tensors: &[Tensor], dim: i64, num_chunks: i64, out: &mut Te
         },
         &[&*out],
     )?;
-    let r = f::chunk_cat(tensors, dim, num_chunks)?;
+    let r = or_return!(f::chunk_cat(tensors, dim, num_chunks));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`CHUNK_CAT_OUT`].
@@ -2793,15 +2570,21 @@ pub(super) static CHUNK_CAT_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&CHUNK_CAT_INFO),
 };
 fn chunk_cat_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 3)?;
-    ops::chunk_cat_out(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?, arg(a, 2)?, &mut out)?;
+    let mut out = or_return!(arg::<Tensor>(a, 3));
+    or_return!(ops::chunk_cat_out(
+        &or_return!(arg::<Vec<Tensor>>(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        &mut out
+    ));
     Ok(vec![out.into_value()])
 }
 fn chunk_cat_out_adaptor(tensors: &[Tensor], dim: i64, num_chunks: i64, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&CHUNK_CAT_OUT_INFO, &[&tensors, &dim, &num_chunks, &&*out]) {
+    let values_: &[&dyn AsValue] = &[&tensors, &dim, &num_chunks, &&*out];
+    if let Some(_seen) = watched(&CHUNK_CAT_OUT_INFO, values_) {
         return ops::chunk_cat_out(tensors, dim, num_chunks, out);
     }
-    let v = call_fallback(&CHUNK_CAT_OUT_INFO, &[&tensors, &dim, &num_chunks, &&*out])?;
-    *out = arg(&v, 0)?;
+    let v = or_return!(call_fallback(&CHUNK_CAT_OUT_INFO, values_));
+    *out = or_return!(arg(&v, 0));
     Ok(())
 }

@@ -28,7 +28,7 @@ impl Backward for CatBackward {
         let dim = self.dim;
         let tensors_dtype = &self.tensors_dtype[..];
         let tensors_sizes = &self.tensors_sizes[..];
-        let g0 = cat_backward(grad, tensors_sizes, tensors_dtype, dim)?;
+        let g0 = or_return!(cat_backward(grad, tensors_sizes, tensors_dtype, dim));
         let mut out = Grads::new();
         out.extend(g0);
         Ok(out)
@@ -37,32 +37,32 @@ impl Backward for CatBackward {
 #[cold]
 #[inline(never)]
 fn cat_tangent(tensors: &[Tensor], dim: i64) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let duals: &[&Tensor] = &{
+    let duals: &[&Tensor] = &{
+        let mut v: Vec<&Tensor> = Vec::new();
+        v.extend(tensors);
+        v
+    };
+    rt::transposed_one(
+        duals,
+        &{
             let mut v: Vec<&Tensor> = Vec::new();
             v.extend(tensors);
             v
-        };
-        rt::transposed(
-            duals,
-            &{
-                let mut v: Vec<&Tensor> = Vec::new();
-                v.extend(tensors);
-                v
-            },
-            |mut a| {
-                let tensors = a.list(tensors.len())?;
-                let r = ops::cat(tensors, dim)?;
-                Ok(vec![r])
-            },
-        )
-        .map(|t| t.into_iter().next())
-    })
+        },
+        &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
+            let tensors = a.list(tensors.len())?;
+            let r = ops::cat(tensors, dim)?;
+            Ok(vec![r])
+        },
+    )
 }
 
 pub(super) fn cat_autograd(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
     let rec = rt::recording_list(tensors);
-    let mut out = rt::below(|| ops::cat(tensors, dim))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::cat(tensors, dim)
+    });
     if rec {
         let edges = Edges::new().list(tensors);
         let body = CatBackward {
@@ -80,23 +80,24 @@ pub(super) fn cat_autograd(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
             v
         })
     {
-        let t = cat_tangent(tensors, dim)?;
-        rt::set_tangent(&out, t)?;
+        let t = cat_tangent(tensors, dim);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn cat_out_autograd(tensors: &[Tensor], dim: i64, out: &mut Tensor) -> Result<()> {
-    rt::check_out(
+    or_return!(rt::check_out(
         "cat",
         &{
             let mut v: Vec<&Tensor> = Vec::new();
             v.extend(tensors);
             v
         },
-        &[&*out],
-    )?;
-    rt::below(|| ops::cat_out(tensors, dim, out))
+        &[&*out]
+    ));
+    let _below = rt::Below::new();
+    ops::cat_out(tensors, dim, out)
 }
 /// Node of `flip`.
 pub struct FlipBackward {
@@ -107,14 +108,14 @@ impl Backward for FlipBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dims = &self.dims[..];
-        let g0 = Some(flip(grad, dims)?);
+        let g0 = Some(or_return!(flip(grad, dims)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 #[cold]
 #[inline(never)]
 fn flip_tangent(self_: &Tensor, dims: &[i64]) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
+    rt::jvp_one(&mut |()| -> Result<Option<Tensor>> {
         let self_t = rt::tangent_or_zeros(self_)?;
         ops::flip(&self_t, dims).map(Some)
     })
@@ -122,15 +123,18 @@ fn flip_tangent(self_: &Tensor, dims: &[i64]) -> Result<Option<Tensor>> {
 
 pub(super) fn flip_autograd(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::flip(self_, dims))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::flip(self_, dims)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = FlipBackward { dims: dims.to_vec() };
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = flip_tangent(self_, dims)?;
-        rt::set_tangent(&out, t)?;
+        let t = flip_tangent(self_, dims);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -144,14 +148,14 @@ impl Backward for TrilBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let diagonal = self.diagonal;
-        let g0 = Some(tril(grad, diagonal)?);
+        let g0 = Some(or_return!(tril(grad, diagonal)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 #[cold]
 #[inline(never)]
 fn tril_tangent(self_: &Tensor, diagonal: i64) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
+    rt::jvp_one(&mut |()| -> Result<Option<Tensor>> {
         let self_t = rt::tangent_or_zeros(self_)?;
         ops::tril(&self_t, diagonal).map(Some)
     })
@@ -159,43 +163,52 @@ fn tril_tangent(self_: &Tensor, diagonal: i64) -> Result<Option<Tensor>> {
 
 pub(super) fn tril_autograd(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::tril(self_, diagonal))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::tril(self_, diagonal)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = TrilBackward { diagonal };
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = tril_tangent(self_, diagonal)?;
-        rt::set_tangent(&out, t)?;
+        let t = tril_tangent(self_, diagonal);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn tril_inplace_autograd(self_: &Tensor, diagonal: i64) -> Result<()> {
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    if rec {
         let edges = Edges::of([Some(self_)]);
-        Some(edges)
-    } else {
-        None
-    };
-    rt::below(|| ops::tril_(self_, diagonal))?;
-    if let Some(edges) = before {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::tril_(self_, diagonal)
+        });
         let body = TrilBackward { diagonal };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::tril_(self_, diagonal)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = tril_tangent(self_, diagonal)?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = tril_tangent(self_, diagonal);
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
 
 pub(super) fn tril_out_autograd(self_: &Tensor, diagonal: i64, out: &mut Tensor) -> Result<()> {
-    rt::check_out("tril", &[self_], &[&*out])?;
-    rt::below(|| ops::tril_out(self_, diagonal, out))
+    or_return!(rt::check_out("tril", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::tril_out(self_, diagonal, out)
 }
 /// Node of `triu`.
 pub struct TriuBackward {
@@ -206,14 +219,14 @@ impl Backward for TriuBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let diagonal = self.diagonal;
-        let g0 = Some(triu(grad, diagonal)?);
+        let g0 = Some(or_return!(triu(grad, diagonal)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 #[cold]
 #[inline(never)]
 fn triu_tangent(self_: &Tensor, diagonal: i64) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
+    rt::jvp_one(&mut |()| -> Result<Option<Tensor>> {
         let self_t = rt::tangent_or_zeros(self_)?;
         ops::triu(&self_t, diagonal).map(Some)
     })
@@ -221,41 +234,50 @@ fn triu_tangent(self_: &Tensor, diagonal: i64) -> Result<Option<Tensor>> {
 
 pub(super) fn triu_autograd(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::triu(self_, diagonal))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::triu(self_, diagonal)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = TriuBackward { diagonal };
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = triu_tangent(self_, diagonal)?;
-        rt::set_tangent(&out, t)?;
+        let t = triu_tangent(self_, diagonal);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn triu_inplace_autograd(self_: &Tensor, diagonal: i64) -> Result<()> {
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    if rec {
         let edges = Edges::of([Some(self_)]);
-        Some(edges)
-    } else {
-        None
-    };
-    rt::below(|| ops::triu_(self_, diagonal))?;
-    if let Some(edges) = before {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::triu_(self_, diagonal)
+        });
         let body = TriuBackward { diagonal };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::triu_(self_, diagonal)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = triu_tangent(self_, diagonal)?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = triu_tangent(self_, diagonal);
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
 
 pub(super) fn triu_out_autograd(self_: &Tensor, diagonal: i64, out: &mut Tensor) -> Result<()> {
-    rt::check_out("triu", &[self_], &[&*out])?;
-    rt::below(|| ops::triu_out(self_, diagonal, out))
+    or_return!(rt::check_out("triu", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::triu_out(self_, diagonal, out)
 }

@@ -3,7 +3,7 @@
 //! Operators of the family `linalg`.
 
 #[allow(unused_imports)]
-use super::{D, a, args, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, calls, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::linalg as f;
 
@@ -11,15 +11,17 @@ use crate::ops::linalg as f;
 pub type LinalgInvExKernel = fn(&args::LinalgInvEx, [&Tensor; 2]) -> Result<()>;
 /// The kernels of `linalg_inv_ex`.
 pub static LINALG_INV_EX_KERNEL: Kernel<LinalgInvExKernel> =
-    Kernel::new(f::linalg_inv_ex_cpu, &[&LINALG_INV_EX, &LINALG_INV_EX_OUT]);
+    Kernel::new(f::linalg_inv_ex_cpu, &[LINALG_INV_EX.any(), LINALG_INV_EX_OUT.any()]);
 
 fn linalg_inv_ex_slot(a: &Tensor, check_errors: bool) -> Result<(Tensor, Tensor)> {
     let given = args::LinalgInvEx { a, check_errors };
-    let m = f::linalg_inv_ex_shape(&given)?;
-    let o = [m[0].alloc()?, m[1].alloc()?];
-    if let Some(kernel) = LINALG_INV_EX_KERNEL.of(m[0].device)? {
-        soft(|| kernel(&given, [&o[0], &o[1]]))?;
-    }
+    let m = or_return!(f::linalg_inv_ex_shape(&given));
+    let o = [or_return!(m[0].alloc()), or_return!(m[1].alloc())];
+    or_return!(
+        LINALG_INV_EX_KERNEL.run(m[0].device, &mut |kernel: LinalgInvExKernel| -> Result<()> {
+            kernel(&given, [&o[0], &o[1]])
+        })
+    );
     let [o0, o1] = o;
     Ok((o0, o1))
 }
@@ -62,13 +64,10 @@ pub(super) static LINALG_INV_EX_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_inv_ex_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::linalg_inv_ex(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
+    calls::boxed_t_b_to_t_t(ops::linalg_inv_ex, a)
 }
 fn linalg_inv_ex_adaptor(a: &Tensor, check_errors: bool) -> Result<(Tensor, Tensor)> {
-    if let Some(_seen) = watched(&LINALG_INV_EX_INFO, &[&a, &check_errors]) {
-        return ops::linalg_inv_ex(a, check_errors);
-    }
-    fallback(&LINALG_INV_EX_INFO, &[&a, &check_errors])
+    calls::adapt_t_b_to_t_t(&LINALG_INV_EX_INFO, ops::linalg_inv_ex, a, check_errors)
 }
 
 fn linalg_inv_ex_out_slot(
@@ -78,12 +77,12 @@ fn linalg_inv_ex_out_slot(
     out1: &mut Tensor,
 ) -> Result<()> {
     let given = args::LinalgInvEx { a, check_errors };
-    let m = f::linalg_inv_ex_shape(&given)?;
-    let o0 = m[0].out(&OutDtype::EXACT, out0, &[a])?;
-    let o1 = m[1].out(&OutDtype::EXACT, out1, &[a])?;
-    if let Some(kernel) = LINALG_INV_EX_KERNEL.of(m[0].device)? {
-        soft(|| kernel(&given, [o0.tensor(), o1.tensor()]))?;
-    }
+    let m = or_return!(f::linalg_inv_ex_shape(&given));
+    let o0 = or_return!(m[0].out(&OutDtype::EXACT, out0, &[a]));
+    let o1 = or_return!(m[1].out(&OutDtype::EXACT, out1, &[a]));
+    or_return!(LINALG_INV_EX_KERNEL.run(m[0].device, &mut |kernel: LinalgInvExKernel| -> Result<()> {
+        kernel(&given, [o0.tensor(), o1.tensor()])
+    }));
     o0.finish()?;
     o1.finish()
 }
@@ -124,9 +123,14 @@ pub(super) static LINALG_INV_EX_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LINALG_INV_EX_INFO),
 };
 fn linalg_inv_ex_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out0 = arg::<Tensor>(a, 2)?;
-    let mut out1 = arg::<Tensor>(a, 3)?;
-    ops::linalg_inv_ex_out(tensor_arg(a, 0)?, arg(a, 1)?, &mut out0, &mut out1)?;
+    let mut out0 = or_return!(arg::<Tensor>(a, 2));
+    let mut out1 = or_return!(arg::<Tensor>(a, 3));
+    or_return!(ops::linalg_inv_ex_out(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        &mut out0,
+        &mut out1
+    ));
     Ok(vec![out0.into_value(), out1.into_value()])
 }
 fn linalg_inv_ex_out_adaptor(
@@ -135,12 +139,13 @@ fn linalg_inv_ex_out_adaptor(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&LINALG_INV_EX_OUT_INFO, &[&a, &check_errors, &&*out0, &&*out1]) {
+    let values_: &[&dyn AsValue] = &[&a, &check_errors, &&*out0, &&*out1];
+    if let Some(_seen) = watched(&LINALG_INV_EX_OUT_INFO, values_) {
         return ops::linalg_inv_ex_out(a, check_errors, out0, out1);
     }
-    let v = call_fallback(&LINALG_INV_EX_OUT_INFO, &[&a, &check_errors, &&*out0, &&*out1])?;
-    *out0 = arg(&v, 0)?;
-    *out1 = arg(&v, 1)?;
+    let v = or_return!(call_fallback(&LINALG_INV_EX_OUT_INFO, values_));
+    *out0 = or_return!(arg(&v, 0));
+    *out1 = or_return!(arg(&v, 1));
     Ok(())
 }
 
@@ -172,18 +177,15 @@ pub(super) static LINALG_INV_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_inv_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::linalg_inv(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::linalg_inv, a)
 }
 fn linalg_inv_adaptor(a: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&LINALG_INV_INFO, &[&a]) {
-        return ops::linalg_inv(a);
-    }
-    fallback(&LINALG_INV_INFO, &[&a])
+    calls::adapt_t_to_t(&LINALG_INV_INFO, ops::linalg_inv, a)
 }
 
 fn linalg_inv_out_cpu(a: &Tensor, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("linalg_inv_ex", &[a], &[&*out])?;
-    let r = f::linalg_inv(a)?;
+    let r = or_return!(f::linalg_inv(a));
     out::copy_to_out_as_it_lies(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`LINALG_INV_OUT`].
@@ -211,17 +213,10 @@ pub(super) static LINALG_INV_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LINALG_INV_INFO),
 };
 fn linalg_inv_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::linalg_inv_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::linalg_inv_out, a)
 }
 fn linalg_inv_out_adaptor(a: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&LINALG_INV_OUT_INFO, &[&a, &&*out]) {
-        return ops::linalg_inv_out(a, out);
-    }
-    let v = call_fallback(&LINALG_INV_OUT_INFO, &[&a, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&LINALG_INV_OUT_INFO, ops::linalg_inv_out, a, out)
 }
 
 /// Type of [`INVERSE`].
@@ -252,18 +247,15 @@ pub(super) static INVERSE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn inverse_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::inverse(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::inverse, a)
 }
 fn inverse_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&INVERSE_INFO, &[&self_]) {
-        return ops::inverse(self_);
-    }
-    fallback(&INVERSE_INFO, &[&self_])
+    calls::adapt_t_to_t(&INVERSE_INFO, ops::inverse, self_)
 }
 
 fn inverse_out_cpu(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("inverse", &[self_], &[&*out])?;
-    let r = f::inverse(self_)?;
+    let r = or_return!(f::inverse(self_));
     out::copy_to_out_as_it_lies(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`INVERSE_OUT`].
@@ -291,32 +283,25 @@ pub(super) static INVERSE_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&INVERSE_INFO),
 };
 fn inverse_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::inverse_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::inverse_out, a)
 }
 fn inverse_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&INVERSE_OUT_INFO, &[&self_, &&*out]) {
-        return ops::inverse_out(self_, out);
-    }
-    let v = call_fallback(&INVERSE_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&INVERSE_OUT_INFO, ops::inverse_out, self_, out)
 }
 
 /// A back end's kernel of `linalg_slogdet`.
 pub type LinalgSlogdetKernel = fn(&args::LinalgSlogdet, [&Tensor; 2]) -> Result<()>;
 /// The kernels of `linalg_slogdet`.
 pub static LINALG_SLOGDET_KERNEL: Kernel<LinalgSlogdetKernel> =
-    Kernel::new(f::linalg_slogdet_cpu, &[&LINALG_SLOGDET, &LINALG_SLOGDET_OUT]);
+    Kernel::new(f::linalg_slogdet_cpu, &[LINALG_SLOGDET.any(), LINALG_SLOGDET_OUT.any()]);
 
 fn linalg_slogdet_slot(a: &Tensor) -> Result<(Tensor, Tensor)> {
     let given = args::LinalgSlogdet { a };
-    let m = f::linalg_slogdet_shape(&given)?;
-    let o = [m[0].alloc()?, m[1].alloc()?];
-    if let Some(kernel) = LINALG_SLOGDET_KERNEL.of(m[0].device)? {
-        soft(|| kernel(&given, [&o[0], &o[1]]))?;
-    }
+    let m = or_return!(f::linalg_slogdet_shape(&given));
+    let o = [or_return!(m[0].alloc()), or_return!(m[1].alloc())];
+    or_return!(LINALG_SLOGDET_KERNEL.run(m[0].device, &mut |kernel: LinalgSlogdetKernel| -> Result<()> {
+        kernel(&given, [&o[0], &o[1]])
+    }));
     let [o0, o1] = o;
     Ok((o0, o1))
 }
@@ -352,23 +337,20 @@ pub(super) static LINALG_SLOGDET_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_slogdet_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::linalg_slogdet(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t_t(ops::linalg_slogdet, a)
 }
 fn linalg_slogdet_adaptor(a: &Tensor) -> Result<(Tensor, Tensor)> {
-    if let Some(_seen) = watched(&LINALG_SLOGDET_INFO, &[&a]) {
-        return ops::linalg_slogdet(a);
-    }
-    fallback(&LINALG_SLOGDET_INFO, &[&a])
+    calls::adapt_t_to_t_t(&LINALG_SLOGDET_INFO, ops::linalg_slogdet, a)
 }
 
 fn linalg_slogdet_out_slot(a: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
     let given = args::LinalgSlogdet { a };
-    let m = f::linalg_slogdet_shape(&given)?;
-    let o0 = m[0].out(&OutDtype::EXACT, out0, &[a])?;
-    let o1 = m[1].out(&OutDtype::EXACT, out1, &[a])?;
-    if let Some(kernel) = LINALG_SLOGDET_KERNEL.of(m[0].device)? {
-        soft(|| kernel(&given, [o0.tensor(), o1.tensor()]))?;
-    }
+    let m = or_return!(f::linalg_slogdet_shape(&given));
+    let o0 = or_return!(m[0].out(&OutDtype::EXACT, out0, &[a]));
+    let o1 = or_return!(m[1].out(&OutDtype::EXACT, out1, &[a]));
+    or_return!(LINALG_SLOGDET_KERNEL.run(m[0].device, &mut |kernel: LinalgSlogdetKernel| -> Result<()> {
+        kernel(&given, [o0.tensor(), o1.tensor()])
+    }));
     o0.finish()?;
     o1.finish()
 }
@@ -408,19 +390,10 @@ pub(super) static LINALG_SLOGDET_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LINALG_SLOGDET_INFO),
 };
 fn linalg_slogdet_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out0 = arg::<Tensor>(a, 1)?;
-    let mut out1 = arg::<Tensor>(a, 2)?;
-    ops::linalg_slogdet_out(tensor_arg(a, 0)?, &mut out0, &mut out1)?;
-    Ok(vec![out0.into_value(), out1.into_value()])
+    calls::boxed_t_w_w(ops::linalg_slogdet_out, a)
 }
 fn linalg_slogdet_out_adaptor(a: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&LINALG_SLOGDET_OUT_INFO, &[&a, &&*out0, &&*out1]) {
-        return ops::linalg_slogdet_out(a, out0, out1);
-    }
-    let v = call_fallback(&LINALG_SLOGDET_OUT_INFO, &[&a, &&*out0, &&*out1])?;
-    *out0 = arg(&v, 0)?;
-    *out1 = arg(&v, 1)?;
-    Ok(())
+    calls::adapt_t_w_w(&LINALG_SLOGDET_OUT_INFO, ops::linalg_slogdet_out, a, out0, out1)
 }
 
 /// Type of [`SLOGDET`].
@@ -447,18 +420,15 @@ pub(super) static SLOGDET_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn slogdet_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::slogdet(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t_t(ops::slogdet, a)
 }
 fn slogdet_adaptor(self_: &Tensor) -> Result<(Tensor, Tensor)> {
-    if let Some(_seen) = watched(&SLOGDET_INFO, &[&self_]) {
-        return ops::slogdet(self_);
-    }
-    fallback(&SLOGDET_INFO, &[&self_])
+    calls::adapt_t_to_t_t(&SLOGDET_INFO, ops::slogdet, self_)
 }
 
 fn slogdet_out_cpu(self_: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
     out::refuse_gradients("slogdet", &[self_], &[&*out0, &*out1])?;
-    let r = f::slogdet(self_)?;
+    let r = or_return!(f::slogdet(self_));
     out::copy_to_out(&OutDtype::Cast, out0, &r.0)?;
     out::copy_to_out(&OutDtype::Cast, out1, &r.1)
 }
@@ -491,19 +461,10 @@ pub(super) static SLOGDET_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&SLOGDET_INFO),
 };
 fn slogdet_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out0 = arg::<Tensor>(a, 1)?;
-    let mut out1 = arg::<Tensor>(a, 2)?;
-    ops::slogdet_out(tensor_arg(a, 0)?, &mut out0, &mut out1)?;
-    Ok(vec![out0.into_value(), out1.into_value()])
+    calls::boxed_t_w_w(ops::slogdet_out, a)
 }
 fn slogdet_out_adaptor(self_: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&SLOGDET_OUT_INFO, &[&self_, &&*out0, &&*out1]) {
-        return ops::slogdet_out(self_, out0, out1);
-    }
-    let v = call_fallback(&SLOGDET_OUT_INFO, &[&self_, &&*out0, &&*out1])?;
-    *out0 = arg(&v, 0)?;
-    *out1 = arg(&v, 1)?;
-    Ok(())
+    calls::adapt_t_w_w(&SLOGDET_OUT_INFO, ops::slogdet_out, self_, out0, out1)
 }
 
 /// Type of [`LOGDET`].
@@ -527,28 +488,27 @@ pub(super) static LOGDET_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn logdet_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::logdet(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::logdet, a)
 }
 fn logdet_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&LOGDET_INFO, &[&self_]) {
-        return ops::logdet(self_);
-    }
-    fallback(&LOGDET_INFO, &[&self_])
+    calls::adapt_t_to_t(&LOGDET_INFO, ops::logdet, self_)
 }
 
 /// A back end's kernel of `_linalg_svd_reduced`.
 pub type LinalgSvdReducedKernel = fn(&args::LinalgSvdReduced, [&Tensor; 3]) -> Result<()>;
 /// The kernels of `_linalg_svd_reduced`.
 pub static LINALG_SVD_REDUCED_KERNEL: Kernel<LinalgSvdReducedKernel> =
-    Kernel::new(f::linalg_svd_reduced_cpu, &[&LINALG_SVD_REDUCED]);
+    Kernel::new(f::linalg_svd_reduced_cpu, &[LINALG_SVD_REDUCED.any()]);
 
 fn linalg_svd_reduced_slot(a: &Tensor) -> Result<(Tensor, Tensor, Tensor)> {
     let given = args::LinalgSvdReduced { a };
-    let m = f::linalg_svd_reduced_shape(&given)?;
-    let o = [m[0].alloc()?, m[1].alloc()?, m[2].alloc()?];
-    if let Some(kernel) = LINALG_SVD_REDUCED_KERNEL.of(m[0].device)? {
-        soft(|| kernel(&given, [&o[0], &o[1], &o[2]]))?;
-    }
+    let m = or_return!(f::linalg_svd_reduced_shape(&given));
+    let o = [or_return!(m[0].alloc()), or_return!(m[1].alloc()), or_return!(m[2].alloc())];
+    or_return!(
+        LINALG_SVD_REDUCED_KERNEL.run(m[0].device, &mut |kernel: LinalgSvdReducedKernel| -> Result<()> {
+            kernel(&given, [&o[0], &o[1], &o[2]])
+        })
+    );
     let [o0, o1, o2] = o;
     Ok((o0, o1, o2))
 }
@@ -584,13 +544,10 @@ pub(super) static LINALG_SVD_REDUCED_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_svd_reduced_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::linalg_svd_reduced(tensor_arg(a, 0)?)?.into_values()
+    or_return!(ops::linalg_svd_reduced(or_return!(tensor_arg(a, 0)))).into_values()
 }
 fn linalg_svd_reduced_adaptor(a: &Tensor) -> Result<(Tensor, Tensor, Tensor)> {
-    if let Some(_seen) = watched(&LINALG_SVD_REDUCED_INFO, &[&a]) {
-        return ops::linalg_svd_reduced(a);
-    }
-    fallback(&LINALG_SVD_REDUCED_INFO, &[&a])
+    adapted(&LINALG_SVD_REDUCED_INFO, &[&a], &mut |()| ops::linalg_svd_reduced(a))
 }
 
 /// Type of [`NUCLEAR_NORM`].
@@ -625,18 +582,15 @@ pub(super) static NUCLEAR_NORM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn nuclear_norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::nuclear_norm(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
+    calls::boxed_t_b_to_t(ops::nuclear_norm, a)
 }
 fn nuclear_norm_adaptor(self_: &Tensor, keepdim: bool) -> Result<Tensor> {
-    if let Some(_seen) = watched(&NUCLEAR_NORM_INFO, &[&self_, &keepdim]) {
-        return ops::nuclear_norm(self_, keepdim);
-    }
-    fallback(&NUCLEAR_NORM_INFO, &[&self_, &keepdim])
+    calls::adapt_t_b_to_t(&NUCLEAR_NORM_INFO, ops::nuclear_norm, self_, keepdim)
 }
 
 fn nuclear_norm_out_cpu(self_: &Tensor, keepdim: bool, out: &mut Tensor) -> Result<()> {
     out::refuse_leaves_late([&*out], |[own_out]| ops::nuclear_norm_out(self_, keepdim, own_out))?;
-    let r = f::nuclear_norm(self_, keepdim)?;
+    let r = or_return!(f::nuclear_norm(self_, keepdim));
     out::copy_to_out(
         &OutDtype::Exact("linalg.matrix_norm expected out tensor dtype {want} but got: {got}"),
         out,
@@ -672,16 +626,17 @@ pub(super) static NUCLEAR_NORM_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&NUCLEAR_NORM_INFO),
 };
 fn nuclear_norm_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::nuclear_norm_out(tensor_arg(a, 0)?, arg(a, 1)?, &mut out)?;
+    let mut out = or_return!(arg::<Tensor>(a, 2));
+    or_return!(ops::nuclear_norm_out(or_return!(tensor_arg(a, 0)), or_return!(arg(a, 1)), &mut out));
     Ok(vec![out.into_value()])
 }
 fn nuclear_norm_out_adaptor(self_: &Tensor, keepdim: bool, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&NUCLEAR_NORM_OUT_INFO, &[&self_, &keepdim, &&*out]) {
+    let values_: &[&dyn AsValue] = &[&self_, &keepdim, &&*out];
+    if let Some(_seen) = watched(&NUCLEAR_NORM_OUT_INFO, values_) {
         return ops::nuclear_norm_out(self_, keepdim, out);
     }
-    let v = call_fallback(&NUCLEAR_NORM_OUT_INFO, &[&self_, &keepdim, &&*out])?;
-    *out = arg(&v, 0)?;
+    let v = or_return!(call_fallback(&NUCLEAR_NORM_OUT_INFO, values_));
+    *out = or_return!(arg(&v, 0));
     Ok(())
 }
 
@@ -721,18 +676,15 @@ pub(super) static NUCLEAR_NORM_DIM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn nuclear_norm_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::nuclear_norm_dim(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_is_b_to_t(ops::nuclear_norm_dim, a)
 }
 fn nuclear_norm_dim_adaptor(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
-    if let Some(_seen) = watched(&NUCLEAR_NORM_DIM_INFO, &[&self_, &dim, &keepdim]) {
-        return ops::nuclear_norm_dim(self_, dim, keepdim);
-    }
-    fallback(&NUCLEAR_NORM_DIM_INFO, &[&self_, &dim, &keepdim])
+    calls::adapt_t_is_b_to_t(&NUCLEAR_NORM_DIM_INFO, ops::nuclear_norm_dim, self_, dim, keepdim)
 }
 
 fn nuclear_norm_dim_out_cpu(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
     out::refuse_leaves_late([&*out], |[own_out]| ops::nuclear_norm_dim_out(self_, dim, keepdim, own_out))?;
-    let r = f::nuclear_norm_dim(self_, dim, keepdim)?;
+    let r = or_return!(f::nuclear_norm_dim(self_, dim, keepdim));
     out::copy_to_out(
         &OutDtype::Exact("linalg.matrix_norm expected out tensor dtype {want} but got: {got}"),
         out,
@@ -769,17 +721,10 @@ pub(super) static NUCLEAR_NORM_DIM_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&NUCLEAR_NORM_DIM_INFO),
 };
 fn nuclear_norm_dim_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 3)?;
-    ops::nuclear_norm_dim_out(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_is_b_w(ops::nuclear_norm_dim_out, a)
 }
 fn nuclear_norm_dim_out_adaptor(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&NUCLEAR_NORM_DIM_OUT_INFO, &[&self_, &dim, &keepdim, &&*out]) {
-        return ops::nuclear_norm_dim_out(self_, dim, keepdim, out);
-    }
-    let v = call_fallback(&NUCLEAR_NORM_DIM_OUT_INFO, &[&self_, &dim, &keepdim, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_is_b_w(&NUCLEAR_NORM_DIM_OUT_INFO, ops::nuclear_norm_dim_out, self_, dim, keepdim, out)
 }
 
 /// Type of [`LINALG_MATRIX_EXP`].
@@ -811,18 +756,15 @@ pub(super) static LINALG_MATRIX_EXP_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_matrix_exp_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::linalg_matrix_exp(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::linalg_matrix_exp, a)
 }
 fn linalg_matrix_exp_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&LINALG_MATRIX_EXP_INFO, &[&self_]) {
-        return ops::linalg_matrix_exp(self_);
-    }
-    fallback(&LINALG_MATRIX_EXP_INFO, &[&self_])
+    calls::adapt_t_to_t(&LINALG_MATRIX_EXP_INFO, ops::linalg_matrix_exp, self_)
 }
 
 fn linalg_matrix_exp_out_cpu(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("linalg_matrix_exp", &[self_], &[&*out])?;
-    let r = f::linalg_matrix_exp(self_)?;
+    let r = or_return!(f::linalg_matrix_exp(self_));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`LINALG_MATRIX_EXP_OUT`].
@@ -850,17 +792,10 @@ pub(super) static LINALG_MATRIX_EXP_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LINALG_MATRIX_EXP_INFO),
 };
 fn linalg_matrix_exp_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::linalg_matrix_exp_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::linalg_matrix_exp_out, a)
 }
 fn linalg_matrix_exp_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&LINALG_MATRIX_EXP_OUT_INFO, &[&self_, &&*out]) {
-        return ops::linalg_matrix_exp_out(self_, out);
-    }
-    let v = call_fallback(&LINALG_MATRIX_EXP_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&LINALG_MATRIX_EXP_OUT_INFO, ops::linalg_matrix_exp_out, self_, out)
 }
 
 /// Type of [`MATRIX_EXP`].
@@ -891,11 +826,8 @@ pub(super) static MATRIX_EXP_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn matrix_exp_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::matrix_exp(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::matrix_exp, a)
 }
 fn matrix_exp_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&MATRIX_EXP_INFO, &[&self_]) {
-        return ops::matrix_exp(self_);
-    }
-    fallback(&MATRIX_EXP_INFO, &[&self_])
+    calls::adapt_t_to_t(&MATRIX_EXP_INFO, ops::matrix_exp, self_)
 }

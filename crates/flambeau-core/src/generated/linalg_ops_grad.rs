@@ -22,8 +22,8 @@ impl Backward for LinalgInvExBackward {
     const NAME: &'static str = "LinalgInvExBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result0 = &self.result0.unpack_last(cx, "result0")?;
-        let g0 = Some(inverse_backward(grad, &result0)?);
+        let result0 = &or_return!(self.result0.unpack_last(cx, "result0"));
+        let g0 = Some(or_return!(inverse_backward(grad, &result0)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -32,23 +32,26 @@ impl Backward for LinalgInvExBackward {
 }
 pub(super) fn linalg_inv_ex_autograd(a: &Tensor, check_errors: bool) -> Result<(Tensor, Tensor)> {
     let rec = rt::recording(&[a]);
-    let (mut out0, out1) = rt::below(|| ops::linalg_inv_ex(a, check_errors))?;
+    let (mut out0, out1) = or_return!({
+        let _below = rt::Below::new();
+        ops::linalg_inv_ex(a, check_errors)
+    });
     if rec {
         let edges = Edges::of([Some(a)]);
         let body = LinalgInvExBackward { result0: Saved::output(&out0, 0) };
         rt::record(&mut out0, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[a]) {
-        let t = rt::jvp(|| {
+        let t = {
             let duals: &[&Tensor] = &[a];
-            rt::transposed(duals, &[a], |mut given| {
+            rt::transposed(duals, &[a], &mut |mut given: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
                 let a = given.one()?;
                 let r = ops::linalg_inv_ex(a, check_errors)?;
                 Ok(vec![r.0])
             })
-        })?;
+        }?;
         for (o, t) in [&out0].into_iter().zip(t) {
-            rt::set_tangent(o, Some(t))?;
+            rt::set_tangent(o, Ok(Some(t)))?;
         }
     }
     Ok((out0, out1))
@@ -60,8 +63,9 @@ pub(super) fn linalg_inv_ex_out_autograd(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("linalg_inv_ex", &[a], &[&*out0, &*out1])?;
-    rt::below(|| ops::linalg_inv_ex_out(a, check_errors, out0, out1))
+    or_return!(rt::check_out("linalg_inv_ex", &[a], &[&*out0, &*out1]));
+    let _below = rt::Below::new();
+    ops::linalg_inv_ex_out(a, check_errors, out0, out1)
 }
 /// Node of `linalg_slogdet`.
 pub struct LinalgSlogdetBackward {
@@ -71,9 +75,9 @@ pub struct LinalgSlogdetBackward {
 impl Backward for LinalgSlogdetBackward {
     const NAME: &'static str = "LinalgSlogdetBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
-        let a = &self.a.unpack_last(cx, "a")?;
-        let result0 = &self.result0.unpack_last(cx, "result0")?;
-        let g0 = Some(slogdet_backward(grads, a, &result0)?);
+        let a = &or_return!(self.a.unpack_last(cx, "a"));
+        let result0 = &or_return!(self.result0.unpack_last(cx, "result0"));
+        let g0 = Some(or_return!(slogdet_backward(grads, a, &result0)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -83,32 +87,36 @@ impl Backward for LinalgSlogdetBackward {
 }
 pub(super) fn linalg_slogdet_autograd(a: &Tensor) -> Result<(Tensor, Tensor)> {
     let rec = rt::recording(&[a]);
-    let (out0, out1) = rt::below(|| ops::linalg_slogdet(a))?;
+    let (out0, out1) = or_return!({
+        let _below = rt::Below::new();
+        ops::linalg_slogdet(a)
+    });
     if rec {
         let edges = Edges::of([Some(a)]);
         let body = LinalgSlogdetBackward { a: Saved::input(a), result0: Saved::output(&out0, 0) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record_multi(&[&out0, &out1], edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[a]) {
-        let t = rt::jvp(|| {
+        let t = {
             let duals: &[&Tensor] = &[a];
-            rt::transposed(duals, &[a], |mut given| {
+            rt::transposed(duals, &[a], &mut |mut given: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
                 let a = given.one()?;
                 let r = ops::linalg_slogdet(a)?;
                 Ok(vec![r.0, r.1])
             })
-        })?;
+        }?;
         for (o, t) in [&out0, &out1].into_iter().zip(t) {
-            rt::set_tangent(o, Some(t))?;
+            rt::set_tangent(o, Ok(Some(t)))?;
         }
     }
     Ok((out0, out1))
 }
 
 pub(super) fn linalg_slogdet_out_autograd(a: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
-    rt::check_out("_linalg_slogdet", &[a], &[&*out0, &*out1])?;
-    rt::below(|| ops::linalg_slogdet_out(a, out0, out1))
+    or_return!(rt::check_out("_linalg_slogdet", &[a], &[&*out0, &*out1]));
+    let _below = rt::Below::new();
+    ops::linalg_slogdet_out(a, out0, out1)
 }
 /// Node of `_linalg_svd_reduced`.
 pub struct LinalgSvdReducedBackward {
@@ -119,10 +127,10 @@ pub struct LinalgSvdReducedBackward {
 impl Backward for LinalgSvdReducedBackward {
     const NAME: &'static str = "LinalgSvdReducedBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
-        let result0 = &self.result0.unpack_last(cx, "result0")?;
-        let result1 = &self.result1.unpack_last(cx, "result1")?;
-        let result2 = &self.result2.unpack_last(cx, "result2")?;
-        let g0 = Some(svd_backward(grads, &result0, &result1, &result2)?);
+        let result0 = &or_return!(self.result0.unpack_last(cx, "result0"));
+        let result1 = &or_return!(self.result1.unpack_last(cx, "result1"));
+        let result2 = &or_return!(self.result2.unpack_last(cx, "result2"));
+        let g0 = Some(or_return!(svd_backward(grads, &result0, &result1, &result2)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -133,7 +141,10 @@ impl Backward for LinalgSvdReducedBackward {
 }
 pub(super) fn linalg_svd_reduced_autograd(a: &Tensor) -> Result<(Tensor, Tensor, Tensor)> {
     let rec = rt::recording(&[a]);
-    let (out0, out1, out2) = rt::below(|| ops::linalg_svd_reduced(a))?;
+    let (out0, out1, out2) = or_return!({
+        let _below = rt::Below::new();
+        ops::linalg_svd_reduced(a)
+    });
     if rec {
         let edges = Edges::of([Some(a)]);
         let body = LinalgSvdReducedBackward {
@@ -144,16 +155,16 @@ pub(super) fn linalg_svd_reduced_autograd(a: &Tensor) -> Result<(Tensor, Tensor,
         rt::record_multi(&[&out0, &out1, &out2], edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[a]) {
-        let t = rt::jvp(|| {
+        let t = {
             let duals: &[&Tensor] = &[a];
-            rt::transposed(duals, &[a], |mut given| {
+            rt::transposed(duals, &[a], &mut |mut given: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
                 let a = given.one()?;
                 let r = ops::linalg_svd_reduced(a)?;
                 Ok(vec![r.0, r.1, r.2])
             })
-        })?;
+        }?;
         for (o, t) in [&out0, &out1, &out2].into_iter().zip(t) {
-            rt::set_tangent(o, Some(t))?;
+            rt::set_tangent(o, Ok(Some(t)))?;
         }
     }
     Ok((out0, out1, out2))

@@ -26,7 +26,10 @@ use super::{
 #[doc(alias = "torch.add")]
 #[doc(alias = "torch.Tensor.add")]
 pub fn add(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
-    (arithmetic::ADD.get(self_.key_set() | other.key_set())?)(self_, other, alpha)
+    match arithmetic::ADD.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other, alpha),
+        Err(e) => Err(e),
+    }
 }
 
 /// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`. In place: the first tensor takes the result.
@@ -40,8 +43,11 @@ pub fn add(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
 /// Documented defaults: `alpha = 1`.
 #[doc(alias = "torch.Tensor.add_")]
 pub fn add_(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<()> {
-    out::writable(self_)?;
-    (arithmetic::ADD_.get(self_.key_set() | other.key_set())?)(self_, other, alpha)
+    or_return!(out::writable(self_));
+    match arithmetic::ADD_.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other, alpha),
+        Err(e) => Err(e),
+    }
 }
 
 /// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`. Into `out`, which is resized where its shape differs.
@@ -55,8 +61,11 @@ pub fn add_(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<()> {
 /// Documented defaults: `alpha = 1`.
 #[doc(alias = "torch.add")]
 pub fn add_out(self_: &Tensor, other: &Tensor, alpha: Scalar, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (arithmetic::ADD_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, alpha, out)
+    or_return!(out::writable(out));
+    match arithmetic::ADD_OUT.look_up(self_.key_set() | other.key_set() | out.key_set()) {
+        Ok(f) => f(self_, other, alpha, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`.
@@ -76,7 +85,10 @@ pub fn add_out(self_: &Tensor, other: &Tensor, alpha: Scalar, out: &mut Tensor) 
 #[doc(alias = "torch.subtract")]
 #[doc(alias = "torch.Tensor.subtract")]
 pub fn sub(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
-    (arithmetic::SUB.get(self_.key_set() | other.key_set())?)(self_, other, alpha)
+    match arithmetic::SUB.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other, alpha),
+        Err(e) => Err(e),
+    }
 }
 
 /// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`. In place: the first tensor takes the result.
@@ -89,8 +101,11 @@ pub fn sub(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
 #[doc(alias = "torch.Tensor.sub_")]
 #[doc(alias = "torch.Tensor.subtract_")]
 pub fn sub_(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<()> {
-    out::writable(self_)?;
-    (arithmetic::SUB_.get(self_.key_set() | other.key_set())?)(self_, other, alpha)
+    or_return!(out::writable(self_));
+    match arithmetic::SUB_.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other, alpha),
+        Err(e) => Err(e),
+    }
 }
 
 /// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`. Into `out`, which is resized where its shape differs.
@@ -103,8 +118,11 @@ pub fn sub_(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<()> {
 #[doc(alias = "torch.sub")]
 #[doc(alias = "torch.subtract")]
 pub fn sub_out(self_: &Tensor, other: &Tensor, alpha: Scalar, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (arithmetic::SUB_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, alpha, out)
+    or_return!(out::writable(out));
+    match arithmetic::SUB_OUT.look_up(self_.key_set() | other.key_set() | out.key_set()) {
+        Ok(f) => f(self_, other, alpha, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Subtracts the input, scaled by `alpha`, from `other`.
@@ -121,7 +139,10 @@ pub fn sub_out(self_: &Tensor, other: &Tensor, alpha: Scalar, out: &mut Tensor) 
 /// Documented defaults: `alpha = 1`.
 #[doc(alias = "torch.rsub")]
 pub fn rsub(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
-    (arithmetic::RSUB.get(self_.key_set() | other.key_set())?)(self_, other, alpha)
+    match arithmetic::RSUB.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other, alpha),
+        Err(e) => Err(e),
+    }
 }
 
 /// Subtracts the input, scaled by `alpha`, from a number.
@@ -138,7 +159,10 @@ pub fn rsub(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
 /// Documented defaults: `alpha = 1`.
 #[doc(alias = "torch.rsub")]
 pub fn rsub_scalar(self_: &Tensor, other: Scalar, alpha: Scalar) -> Result<Tensor> {
-    (arithmetic::RSUB_SCALAR.get(self_.key_set())?)(self_, other, alpha)
+    match arithmetic::RSUB_SCALAR.get(self_.key_set()) {
+        Ok(f) => f(self_, other, alpha),
+        Err(e) => Err(e),
+    }
 }
 
 /// Multiplies the input by `other`.
@@ -156,7 +180,10 @@ pub fn rsub_scalar(self_: &Tensor, other: Scalar, alpha: Scalar) -> Result<Tenso
 #[doc(alias = "torch.multiply")]
 #[doc(alias = "torch.Tensor.multiply")]
 pub fn mul(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (arithmetic::MUL.get(self_.key_set() | other.key_set())?)(self_, other)
+    match arithmetic::MUL.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// Multiplies the input by `other`. In place: the first tensor takes the result.
@@ -167,8 +194,11 @@ pub fn mul(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 #[doc(alias = "torch.Tensor.mul_")]
 #[doc(alias = "torch.Tensor.multiply_")]
 pub fn mul_(self_: &Tensor, other: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (arithmetic::MUL_.get(self_.key_set() | other.key_set())?)(self_, other)
+    or_return!(out::writable(self_));
+    match arithmetic::MUL_.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// Multiplies the input by `other`. Into `out`, which is resized where its shape differs.
@@ -179,8 +209,11 @@ pub fn mul_(self_: &Tensor, other: &Tensor) -> Result<()> {
 #[doc(alias = "torch.mul")]
 #[doc(alias = "torch.multiply")]
 pub fn mul_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (arithmetic::MUL_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+    or_return!(out::writable(out));
+    match arithmetic::MUL_OUT.look_up(self_.key_set() | other.key_set() | out.key_set()) {
+        Ok(f) => f(self_, other, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Divides the input by `other`; integers give floats.
@@ -200,7 +233,10 @@ pub fn mul_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.true_divide")]
 #[doc(alias = "torch.Tensor.true_divide")]
 pub fn div(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (arithmetic::DIV.get(self_.key_set() | other.key_set())?)(self_, other)
+    match arithmetic::DIV.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// Divides the input by `other`; integers give floats. In place: the first tensor takes the result.
@@ -212,8 +248,11 @@ pub fn div(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 #[doc(alias = "torch.Tensor.divide_")]
 #[doc(alias = "torch.Tensor.true_divide_")]
 pub fn div_(self_: &Tensor, other: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (arithmetic::DIV_.get(self_.key_set() | other.key_set())?)(self_, other)
+    or_return!(out::writable(self_));
+    match arithmetic::DIV_.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// Divides the input by `other`; integers give floats. Into `out`, which is resized where its shape differs.
@@ -225,8 +264,11 @@ pub fn div_(self_: &Tensor, other: &Tensor) -> Result<()> {
 #[doc(alias = "torch.divide")]
 #[doc(alias = "torch.true_divide")]
 pub fn div_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (arithmetic::DIV_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+    or_return!(out::writable(out));
+    match arithmetic::DIV_OUT.look_up(self_.key_set() | other.key_set() | out.key_set()) {
+        Ok(f) => f(self_, other, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Divides and rounds: `"trunc"` towards zero, `"floor"` downwards, `None` not at all.
@@ -245,7 +287,10 @@ pub fn div_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.divide")]
 #[doc(alias = "torch.Tensor.divide")]
 pub fn div_mode(self_: &Tensor, other: &Tensor, rounding_mode: Option<&str>) -> Result<Tensor> {
-    (arithmetic::DIV_MODE.get(self_.key_set() | other.key_set())?)(self_, other, rounding_mode)
+    match arithmetic::DIV_MODE.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other, rounding_mode),
+        Err(e) => Err(e),
+    }
 }
 
 /// Divides and rounds: `"trunc"` towards zero, `"floor"` downwards, `None` not at all. In place: the first tensor takes the result.
@@ -256,8 +301,11 @@ pub fn div_mode(self_: &Tensor, other: &Tensor, rounding_mode: Option<&str>) -> 
 #[doc(alias = "torch.Tensor.div_")]
 #[doc(alias = "torch.Tensor.divide_")]
 pub fn div_mode_(self_: &Tensor, other: &Tensor, rounding_mode: Option<&str>) -> Result<()> {
-    out::writable(self_)?;
-    (arithmetic::DIV_MODE_.get(self_.key_set() | other.key_set())?)(self_, other, rounding_mode)
+    or_return!(out::writable(self_));
+    match arithmetic::DIV_MODE_.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other, rounding_mode),
+        Err(e) => Err(e),
+    }
 }
 
 /// Divides and rounds: `"trunc"` towards zero, `"floor"` downwards, `None` not at all. Into `out`, which is resized where its shape differs.
@@ -273,13 +321,11 @@ pub fn div_mode_out(
     rounding_mode: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (arithmetic::DIV_MODE_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(
-        self_,
-        other,
-        rounding_mode,
-        out,
-    )
+    or_return!(out::writable(out));
+    match arithmetic::DIV_MODE_OUT.look_up(self_.key_set() | other.key_set() | out.key_set()) {
+        Ok(f) => f(self_, other, rounding_mode, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Quotient rounded down, as Python's `//`.
@@ -294,7 +340,10 @@ pub fn div_mode_out(
 #[doc(alias = "torch.floor_divide")]
 #[doc(alias = "torch.Tensor.floor_divide")]
 pub fn floor_divide(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (arithmetic::FLOOR_DIVIDE.get(self_.key_set() | other.key_set())?)(self_, other)
+    match arithmetic::FLOOR_DIVIDE.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// Quotient rounded down, as Python's `//`. In place: the first tensor takes the result.
@@ -304,8 +353,11 @@ pub fn floor_divide(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// - Errors: sizes that do not broadcast. bool or complex numbers. division of integers by zero.
 #[doc(alias = "torch.Tensor.floor_divide_")]
 pub fn floor_divide_(self_: &Tensor, other: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (arithmetic::FLOOR_DIVIDE_.get(self_.key_set() | other.key_set())?)(self_, other)
+    or_return!(out::writable(self_));
+    match arithmetic::FLOOR_DIVIDE_.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// Quotient rounded down, as Python's `//`. Into `out`, which is resized where its shape differs.
@@ -315,8 +367,11 @@ pub fn floor_divide_(self_: &Tensor, other: &Tensor) -> Result<()> {
 /// - Errors: sizes that do not broadcast. bool or complex numbers. division of integers by zero.
 #[doc(alias = "torch.floor_divide")]
 pub fn floor_divide_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (arithmetic::FLOOR_DIVIDE_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+    or_return!(out::writable(out));
+    match arithmetic::FLOOR_DIVIDE_OUT.look_up(self_.key_set() | other.key_set() | out.key_set()) {
+        Ok(f) => f(self_, other, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Remainder with the sign of the divisor, as Python's `%`.
@@ -331,7 +386,10 @@ pub fn floor_divide_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Res
 #[doc(alias = "torch.remainder")]
 #[doc(alias = "torch.Tensor.remainder")]
 pub fn remainder(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (arithmetic::REMAINDER.get(self_.key_set() | other.key_set())?)(self_, other)
+    match arithmetic::REMAINDER.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// Remainder with the sign of the divisor, as Python's `%`. In place: the first tensor takes the result.
@@ -341,8 +399,11 @@ pub fn remainder(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// - Errors: sizes that do not broadcast. bool or complex numbers. division of integers by zero.
 #[doc(alias = "torch.Tensor.remainder_")]
 pub fn remainder_(self_: &Tensor, other: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (arithmetic::REMAINDER_.get(self_.key_set() | other.key_set())?)(self_, other)
+    or_return!(out::writable(self_));
+    match arithmetic::REMAINDER_.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// Remainder with the sign of the divisor, as Python's `%`. Into `out`, which is resized where its shape differs.
@@ -352,8 +413,11 @@ pub fn remainder_(self_: &Tensor, other: &Tensor) -> Result<()> {
 /// - Errors: sizes that do not broadcast. bool or complex numbers. division of integers by zero.
 #[doc(alias = "torch.remainder")]
 pub fn remainder_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (arithmetic::REMAINDER_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+    or_return!(out::writable(out));
+    match arithmetic::REMAINDER_OUT.look_up(self_.key_set() | other.key_set() | out.key_set()) {
+        Ok(f) => f(self_, other, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Remainder with the sign of the dividend, as C's `fmod`.
@@ -368,7 +432,10 @@ pub fn remainder_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result
 #[doc(alias = "torch.fmod")]
 #[doc(alias = "torch.Tensor.fmod")]
 pub fn fmod(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (arithmetic::FMOD.get(self_.key_set() | other.key_set())?)(self_, other)
+    match arithmetic::FMOD.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// Remainder with the sign of the dividend, as C's `fmod`. In place: the first tensor takes the result.
@@ -378,8 +445,11 @@ pub fn fmod(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// - Errors: sizes that do not broadcast. bool or complex numbers. division of integers by zero.
 #[doc(alias = "torch.Tensor.fmod_")]
 pub fn fmod_(self_: &Tensor, other: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (arithmetic::FMOD_.get(self_.key_set() | other.key_set())?)(self_, other)
+    or_return!(out::writable(self_));
+    match arithmetic::FMOD_.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// Remainder with the sign of the dividend, as C's `fmod`. Into `out`, which is resized where its shape differs.
@@ -389,8 +459,11 @@ pub fn fmod_(self_: &Tensor, other: &Tensor) -> Result<()> {
 /// - Errors: sizes that do not broadcast. bool or complex numbers. division of integers by zero.
 #[doc(alias = "torch.fmod")]
 pub fn fmod_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (arithmetic::FMOD_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+    or_return!(out::writable(out));
+    match arithmetic::FMOD_OUT.look_up(self_.key_set() | other.key_set() | out.key_set()) {
+        Ok(f) => f(self_, other, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// The input to the power `exponent`.
@@ -407,7 +480,10 @@ pub fn fmod_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> 
 #[doc(alias = "torch.pow")]
 #[doc(alias = "torch.Tensor.pow")]
 pub fn pow(self_: &Tensor, exponent: &Tensor) -> Result<Tensor> {
-    (arithmetic::POW.get(self_.key_set() | exponent.key_set())?)(self_, exponent)
+    match arithmetic::POW.get(self_.key_set() | exponent.key_set()) {
+        Ok(f) => f(self_, exponent),
+        Err(e) => Err(e),
+    }
 }
 
 /// The input to the power `exponent`. In place: the first tensor takes the result.
@@ -417,8 +493,11 @@ pub fn pow(self_: &Tensor, exponent: &Tensor) -> Result<Tensor> {
 /// - Errors: sizes that do not broadcast. two bools. integers to the power of a negative number.
 #[doc(alias = "torch.Tensor.pow_")]
 pub fn pow_(self_: &Tensor, exponent: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (arithmetic::POW_.get(self_.key_set() | exponent.key_set())?)(self_, exponent)
+    or_return!(out::writable(self_));
+    match arithmetic::POW_.get(self_.key_set() | exponent.key_set()) {
+        Ok(f) => f(self_, exponent),
+        Err(e) => Err(e),
+    }
 }
 
 /// The input to the power `exponent`. Into `out`, which is resized where its shape differs.
@@ -428,8 +507,11 @@ pub fn pow_(self_: &Tensor, exponent: &Tensor) -> Result<()> {
 /// - Errors: sizes that do not broadcast. two bools. integers to the power of a negative number.
 #[doc(alias = "torch.pow")]
 pub fn pow_out(self_: &Tensor, exponent: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (arithmetic::POW_OUT.get(self_.key_set() | exponent.key_set() | out.key_set())?)(self_, exponent, out)
+    or_return!(out::writable(out));
+    match arithmetic::POW_OUT.look_up(self_.key_set() | exponent.key_set() | out.key_set()) {
+        Ok(f) => f(self_, exponent, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// The input to the power `exponent`, computed in float64 or complex128.
@@ -445,7 +527,10 @@ pub fn pow_out(self_: &Tensor, exponent: &Tensor, out: &mut Tensor) -> Result<()
 #[doc(alias = "torch.float_power")]
 #[doc(alias = "torch.Tensor.float_power")]
 pub fn float_power(self_: &Tensor, exponent: &Tensor) -> Result<Tensor> {
-    (arithmetic::FLOAT_POWER.get(self_.key_set() | exponent.key_set())?)(self_, exponent)
+    match arithmetic::FLOAT_POWER.get(self_.key_set() | exponent.key_set()) {
+        Ok(f) => f(self_, exponent),
+        Err(e) => Err(e),
+    }
 }
 
 /// The input to the power `exponent`, computed in float64 or complex128. In place: the first tensor takes the result.
@@ -455,8 +540,11 @@ pub fn float_power(self_: &Tensor, exponent: &Tensor) -> Result<Tensor> {
 /// - Errors: sizes that do not broadcast. an `out` of another dtype.
 #[doc(alias = "torch.Tensor.float_power_")]
 pub fn float_power_(self_: &Tensor, exponent: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (arithmetic::FLOAT_POWER_.get(self_.key_set() | exponent.key_set())?)(self_, exponent)
+    or_return!(out::writable(self_));
+    match arithmetic::FLOAT_POWER_.get(self_.key_set() | exponent.key_set()) {
+        Ok(f) => f(self_, exponent),
+        Err(e) => Err(e),
+    }
 }
 
 /// The input to the power `exponent`, computed in float64 or complex128. Into `out`, which is resized where its shape differs.
@@ -466,10 +554,11 @@ pub fn float_power_(self_: &Tensor, exponent: &Tensor) -> Result<()> {
 /// - Errors: sizes that do not broadcast. an `out` of another dtype.
 #[doc(alias = "torch.float_power")]
 pub fn float_power_out(self_: &Tensor, exponent: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (arithmetic::FLOAT_POWER_OUT.get(self_.key_set() | exponent.key_set() | out.key_set())?)(
-        self_, exponent, out,
-    )
+    or_return!(out::writable(out));
+    match arithmetic::FLOAT_POWER_OUT.look_up(self_.key_set() | exponent.key_set() | out.key_set()) {
+        Ok(f) => f(self_, exponent, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// The larger of both, element by element; NaN if either is.
@@ -486,7 +575,10 @@ pub fn float_power_out(self_: &Tensor, exponent: &Tensor, out: &mut Tensor) -> R
 #[doc(alias = "torch.maximum")]
 #[doc(alias = "torch.Tensor.maximum")]
 pub fn maximum(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (arithmetic::MAXIMUM.get(self_.key_set() | other.key_set())?)(self_, other)
+    match arithmetic::MAXIMUM.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// The larger of both, element by element; NaN if either is. Into `out`, which is resized where its shape differs.
@@ -496,8 +588,11 @@ pub fn maximum(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// - Errors: sizes that do not broadcast. complex numbers.
 #[doc(alias = "torch.maximum")]
 pub fn maximum_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (arithmetic::MAXIMUM_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+    or_return!(out::writable(out));
+    match arithmetic::MAXIMUM_OUT.look_up(self_.key_set() | other.key_set() | out.key_set()) {
+        Ok(f) => f(self_, other, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// The smaller of both, element by element; NaN if either is.
@@ -514,7 +609,10 @@ pub fn maximum_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<(
 #[doc(alias = "torch.minimum")]
 #[doc(alias = "torch.Tensor.minimum")]
 pub fn minimum(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (arithmetic::MINIMUM.get(self_.key_set() | other.key_set())?)(self_, other)
+    match arithmetic::MINIMUM.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// The smaller of both, element by element; NaN if either is. Into `out`, which is resized where its shape differs.
@@ -524,8 +622,11 @@ pub fn minimum(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// - Errors: sizes that do not broadcast. complex numbers.
 #[doc(alias = "torch.minimum")]
 pub fn minimum_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (arithmetic::MINIMUM_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+    or_return!(out::writable(out));
+    match arithmetic::MINIMUM_OUT.look_up(self_.key_set() | other.key_set() | out.key_set()) {
+        Ok(f) => f(self_, other, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// The larger of both; NaN only if both are.
@@ -541,7 +642,10 @@ pub fn minimum_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<(
 #[doc(alias = "torch.fmax")]
 #[doc(alias = "torch.Tensor.fmax")]
 pub fn fmax(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (arithmetic::FMAX.get(self_.key_set() | other.key_set())?)(self_, other)
+    match arithmetic::FMAX.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// The larger of both; NaN only if both are. Into `out`, which is resized where its shape differs.
@@ -551,8 +655,11 @@ pub fn fmax(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// - Errors: sizes that do not broadcast. complex numbers.
 #[doc(alias = "torch.fmax")]
 pub fn fmax_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (arithmetic::FMAX_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+    or_return!(out::writable(out));
+    match arithmetic::FMAX_OUT.look_up(self_.key_set() | other.key_set() | out.key_set()) {
+        Ok(f) => f(self_, other, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// The smaller of both; NaN only if both are.
@@ -568,7 +675,10 @@ pub fn fmax_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> 
 #[doc(alias = "torch.fmin")]
 #[doc(alias = "torch.Tensor.fmin")]
 pub fn fmin(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (arithmetic::FMIN.get(self_.key_set() | other.key_set())?)(self_, other)
+    match arithmetic::FMIN.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// The smaller of both; NaN only if both are. Into `out`, which is resized where its shape differs.
@@ -578,8 +688,11 @@ pub fn fmin(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// - Errors: sizes that do not broadcast. complex numbers.
 #[doc(alias = "torch.fmin")]
 pub fn fmin_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (arithmetic::FMIN_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+    or_return!(out::writable(out));
+    match arithmetic::FMIN_OUT.look_up(self_.key_set() | other.key_set() | out.key_set()) {
+        Ok(f) => f(self_, other, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// As `clamp` with tensors as bounds.
@@ -600,7 +713,10 @@ pub fn fmin_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> 
 #[doc(alias = "torch.clip")]
 #[doc(alias = "torch.Tensor.clip")]
 pub fn clamp_tensor(self_: &Tensor, min: Option<&Tensor>, max: Option<&Tensor>) -> Result<Tensor> {
-    (arithmetic::CLAMP_TENSOR.get(self_.key_set() | opt_keys(min) | opt_keys(max))?)(self_, min, max)
+    match arithmetic::CLAMP_TENSOR.get(self_.key_set() | opt_keys(min) | opt_keys(max)) {
+        Ok(f) => f(self_, min, max),
+        Err(e) => Err(e),
+    }
 }
 
 /// As `clamp` with tensors as bounds. In place: the first tensor takes the result.
@@ -613,8 +729,11 @@ pub fn clamp_tensor(self_: &Tensor, min: Option<&Tensor>, max: Option<&Tensor>) 
 #[doc(alias = "torch.Tensor.clamp_")]
 #[doc(alias = "torch.Tensor.clip_")]
 pub fn clamp_tensor_(self_: &Tensor, min: Option<&Tensor>, max: Option<&Tensor>) -> Result<()> {
-    out::writable(self_)?;
-    (arithmetic::CLAMP_TENSOR_.get(self_.key_set() | opt_keys(min) | opt_keys(max))?)(self_, min, max)
+    or_return!(out::writable(self_));
+    match arithmetic::CLAMP_TENSOR_.get(self_.key_set() | opt_keys(min) | opt_keys(max)) {
+        Ok(f) => f(self_, min, max),
+        Err(e) => Err(e),
+    }
 }
 
 /// As `clamp` with tensors as bounds. Into `out`, which is resized where its shape differs.
@@ -632,10 +751,13 @@ pub fn clamp_tensor_out(
     max: Option<&Tensor>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (arithmetic::CLAMP_TENSOR_OUT.get(self_.key_set() | opt_keys(min) | opt_keys(max) | out.key_set())?)(
-        self_, min, max, out,
-    )
+    or_return!(out::writable(out));
+    match arithmetic::CLAMP_TENSOR_OUT
+        .look_up(self_.key_set() | opt_keys(min) | opt_keys(max) | out.key_set())
+    {
+        Ok(f) => f(self_, min, max, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Every element moved into the range from `min` to `max`: two numbers, or two tensors. A bound may be `None`.
@@ -656,7 +778,10 @@ pub fn clamp_tensor_out(
 #[doc(alias = "torch.clip")]
 #[doc(alias = "torch.Tensor.clip")]
 pub fn clamp(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<Tensor> {
-    (arithmetic::CLAMP.get(self_.key_set())?)(self_, min, max)
+    match arithmetic::CLAMP.get(self_.key_set()) {
+        Ok(f) => f(self_, min, max),
+        Err(e) => Err(e),
+    }
 }
 
 /// Every element moved into the range from `min` to `max`: two numbers, or two tensors. A bound may be `None`. In place: the first tensor takes the result.
@@ -669,8 +794,11 @@ pub fn clamp(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result
 #[doc(alias = "torch.Tensor.clamp_")]
 #[doc(alias = "torch.Tensor.clip_")]
 pub fn clamp_(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<()> {
-    out::writable(self_)?;
-    (arithmetic::CLAMP_.get(self_.key_set())?)(self_, min, max)
+    or_return!(out::writable(self_));
+    match arithmetic::CLAMP_.get(self_.key_set()) {
+        Ok(f) => f(self_, min, max),
+        Err(e) => Err(e),
+    }
 }
 
 /// Every element moved into the range from `min` to `max`: two numbers, or two tensors. A bound may be `None`. Into `out`, which is resized where its shape differs.
@@ -683,8 +811,11 @@ pub fn clamp_(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Resul
 #[doc(alias = "torch.clamp")]
 #[doc(alias = "torch.clip")]
 pub fn clamp_out(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (arithmetic::CLAMP_OUT.get(self_.key_set() | out.key_set())?)(self_, min, max, out)
+    or_return!(out::writable(out));
+    match arithmetic::CLAMP_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, min, max, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// `max(x, min)` with a tensor as bound.
@@ -700,7 +831,10 @@ pub fn clamp_out(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>, out: 
 #[doc(alias = "torch.clamp_min")]
 #[doc(alias = "torch.Tensor.clamp_min")]
 pub fn clamp_min_tensor(self_: &Tensor, min: &Tensor) -> Result<Tensor> {
-    (arithmetic::CLAMP_MIN_TENSOR.get(self_.key_set() | min.key_set())?)(self_, min)
+    match arithmetic::CLAMP_MIN_TENSOR.get(self_.key_set() | min.key_set()) {
+        Ok(f) => f(self_, min),
+        Err(e) => Err(e),
+    }
 }
 
 /// `max(x, min)` with a tensor as bound. In place: the first tensor takes the result.
@@ -710,8 +844,11 @@ pub fn clamp_min_tensor(self_: &Tensor, min: &Tensor) -> Result<Tensor> {
 /// - Errors: sizes that do not broadcast. complex numbers.
 #[doc(alias = "torch.Tensor.clamp_min_")]
 pub fn clamp_min_tensor_(self_: &Tensor, min: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (arithmetic::CLAMP_MIN_TENSOR_.get(self_.key_set() | min.key_set())?)(self_, min)
+    or_return!(out::writable(self_));
+    match arithmetic::CLAMP_MIN_TENSOR_.get(self_.key_set() | min.key_set()) {
+        Ok(f) => f(self_, min),
+        Err(e) => Err(e),
+    }
 }
 
 /// `max(x, min)` with a tensor as bound. Into `out`, which is resized where its shape differs.
@@ -721,8 +858,11 @@ pub fn clamp_min_tensor_(self_: &Tensor, min: &Tensor) -> Result<()> {
 /// - Errors: sizes that do not broadcast. complex numbers.
 #[doc(alias = "torch.clamp_min")]
 pub fn clamp_min_tensor_out(self_: &Tensor, min: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (arithmetic::CLAMP_MIN_TENSOR_OUT.get(self_.key_set() | min.key_set() | out.key_set())?)(self_, min, out)
+    or_return!(out::writable(out));
+    match arithmetic::CLAMP_MIN_TENSOR_OUT.look_up(self_.key_set() | min.key_set() | out.key_set()) {
+        Ok(f) => f(self_, min, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// `max(x, min)`.
@@ -737,7 +877,10 @@ pub fn clamp_min_tensor_out(self_: &Tensor, min: &Tensor, out: &mut Tensor) -> R
 #[doc(alias = "torch.clamp_min")]
 #[doc(alias = "torch.Tensor.clamp_min")]
 pub fn clamp_min(self_: &Tensor, min: Scalar) -> Result<Tensor> {
-    (arithmetic::CLAMP_MIN.get(self_.key_set())?)(self_, min)
+    match arithmetic::CLAMP_MIN.get(self_.key_set()) {
+        Ok(f) => f(self_, min),
+        Err(e) => Err(e),
+    }
 }
 
 /// `max(x, min)`. In place: the first tensor takes the result.
@@ -747,8 +890,11 @@ pub fn clamp_min(self_: &Tensor, min: Scalar) -> Result<Tensor> {
 /// - Errors: complex numbers.
 #[doc(alias = "torch.Tensor.clamp_min_")]
 pub fn clamp_min_(self_: &Tensor, min: Scalar) -> Result<()> {
-    out::writable(self_)?;
-    (arithmetic::CLAMP_MIN_.get(self_.key_set())?)(self_, min)
+    or_return!(out::writable(self_));
+    match arithmetic::CLAMP_MIN_.get(self_.key_set()) {
+        Ok(f) => f(self_, min),
+        Err(e) => Err(e),
+    }
 }
 
 /// `max(x, min)`. Into `out`, which is resized where its shape differs.
@@ -758,8 +904,11 @@ pub fn clamp_min_(self_: &Tensor, min: Scalar) -> Result<()> {
 /// - Errors: complex numbers.
 #[doc(alias = "torch.clamp_min")]
 pub fn clamp_min_out(self_: &Tensor, min: Scalar, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (arithmetic::CLAMP_MIN_OUT.get(self_.key_set() | out.key_set())?)(self_, min, out)
+    or_return!(out::writable(out));
+    match arithmetic::CLAMP_MIN_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, min, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// `min(x, max)` with a tensor as bound.
@@ -775,7 +924,10 @@ pub fn clamp_min_out(self_: &Tensor, min: Scalar, out: &mut Tensor) -> Result<()
 #[doc(alias = "torch.clamp_max")]
 #[doc(alias = "torch.Tensor.clamp_max")]
 pub fn clamp_max_tensor(self_: &Tensor, max: &Tensor) -> Result<Tensor> {
-    (arithmetic::CLAMP_MAX_TENSOR.get(self_.key_set() | max.key_set())?)(self_, max)
+    match arithmetic::CLAMP_MAX_TENSOR.get(self_.key_set() | max.key_set()) {
+        Ok(f) => f(self_, max),
+        Err(e) => Err(e),
+    }
 }
 
 /// `min(x, max)` with a tensor as bound. In place: the first tensor takes the result.
@@ -785,8 +937,11 @@ pub fn clamp_max_tensor(self_: &Tensor, max: &Tensor) -> Result<Tensor> {
 /// - Errors: sizes that do not broadcast. complex numbers.
 #[doc(alias = "torch.Tensor.clamp_max_")]
 pub fn clamp_max_tensor_(self_: &Tensor, max: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (arithmetic::CLAMP_MAX_TENSOR_.get(self_.key_set() | max.key_set())?)(self_, max)
+    or_return!(out::writable(self_));
+    match arithmetic::CLAMP_MAX_TENSOR_.get(self_.key_set() | max.key_set()) {
+        Ok(f) => f(self_, max),
+        Err(e) => Err(e),
+    }
 }
 
 /// `min(x, max)` with a tensor as bound. Into `out`, which is resized where its shape differs.
@@ -796,8 +951,11 @@ pub fn clamp_max_tensor_(self_: &Tensor, max: &Tensor) -> Result<()> {
 /// - Errors: sizes that do not broadcast. complex numbers.
 #[doc(alias = "torch.clamp_max")]
 pub fn clamp_max_tensor_out(self_: &Tensor, max: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (arithmetic::CLAMP_MAX_TENSOR_OUT.get(self_.key_set() | max.key_set() | out.key_set())?)(self_, max, out)
+    or_return!(out::writable(out));
+    match arithmetic::CLAMP_MAX_TENSOR_OUT.look_up(self_.key_set() | max.key_set() | out.key_set()) {
+        Ok(f) => f(self_, max, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// `min(x, max)`.
@@ -812,7 +970,10 @@ pub fn clamp_max_tensor_out(self_: &Tensor, max: &Tensor, out: &mut Tensor) -> R
 #[doc(alias = "torch.clamp_max")]
 #[doc(alias = "torch.Tensor.clamp_max")]
 pub fn clamp_max(self_: &Tensor, max: Scalar) -> Result<Tensor> {
-    (arithmetic::CLAMP_MAX.get(self_.key_set())?)(self_, max)
+    match arithmetic::CLAMP_MAX.get(self_.key_set()) {
+        Ok(f) => f(self_, max),
+        Err(e) => Err(e),
+    }
 }
 
 /// `min(x, max)`. In place: the first tensor takes the result.
@@ -822,8 +983,11 @@ pub fn clamp_max(self_: &Tensor, max: Scalar) -> Result<Tensor> {
 /// - Errors: complex numbers.
 #[doc(alias = "torch.Tensor.clamp_max_")]
 pub fn clamp_max_(self_: &Tensor, max: Scalar) -> Result<()> {
-    out::writable(self_)?;
-    (arithmetic::CLAMP_MAX_.get(self_.key_set())?)(self_, max)
+    or_return!(out::writable(self_));
+    match arithmetic::CLAMP_MAX_.get(self_.key_set()) {
+        Ok(f) => f(self_, max),
+        Err(e) => Err(e),
+    }
 }
 
 /// `min(x, max)`. Into `out`, which is resized where its shape differs.
@@ -833,8 +997,11 @@ pub fn clamp_max_(self_: &Tensor, max: Scalar) -> Result<()> {
 /// - Errors: complex numbers.
 #[doc(alias = "torch.clamp_max")]
 pub fn clamp_max_out(self_: &Tensor, max: Scalar, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (arithmetic::CLAMP_MAX_OUT.get(self_.key_set() | out.key_set())?)(self_, max, out)
+    or_return!(out::writable(out));
+    match arithmetic::CLAMP_MAX_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, max, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// `self + weight * (end - self)`.
@@ -850,7 +1017,10 @@ pub fn clamp_max_out(self_: &Tensor, max: Scalar, out: &mut Tensor) -> Result<()
 #[doc(alias = "torch.lerp")]
 #[doc(alias = "torch.Tensor.lerp")]
 pub fn lerp_tensor(self_: &Tensor, end: &Tensor, weight: &Tensor) -> Result<Tensor> {
-    (arithmetic::LERP_TENSOR.get(self_.key_set() | end.key_set() | weight.key_set())?)(self_, end, weight)
+    match arithmetic::LERP_TENSOR.get(self_.key_set() | end.key_set() | weight.key_set()) {
+        Ok(f) => f(self_, end, weight),
+        Err(e) => Err(e),
+    }
 }
 
 /// `self + weight * (end - self)`. In place: the first tensor takes the result.
@@ -860,8 +1030,11 @@ pub fn lerp_tensor(self_: &Tensor, end: &Tensor, weight: &Tensor) -> Result<Tens
 /// - Errors: sizes that do not broadcast. operands of different dtypes. integers and bool.
 #[doc(alias = "torch.Tensor.lerp_")]
 pub fn lerp_tensor_(self_: &Tensor, end: &Tensor, weight: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (arithmetic::LERP_TENSOR_.get(self_.key_set() | end.key_set() | weight.key_set())?)(self_, end, weight)
+    or_return!(out::writable(self_));
+    match arithmetic::LERP_TENSOR_.get(self_.key_set() | end.key_set() | weight.key_set()) {
+        Ok(f) => f(self_, end, weight),
+        Err(e) => Err(e),
+    }
 }
 
 /// `self + weight * (end - self)`. Into `out`, which is resized where its shape differs.
@@ -871,10 +1044,13 @@ pub fn lerp_tensor_(self_: &Tensor, end: &Tensor, weight: &Tensor) -> Result<()>
 /// - Errors: sizes that do not broadcast. operands of different dtypes. integers and bool.
 #[doc(alias = "torch.lerp")]
 pub fn lerp_tensor_out(self_: &Tensor, end: &Tensor, weight: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (arithmetic::LERP_TENSOR_OUT.get(self_.key_set() | end.key_set() | weight.key_set() | out.key_set())?)(
-        self_, end, weight, out,
-    )
+    or_return!(out::writable(out));
+    match arithmetic::LERP_TENSOR_OUT
+        .look_up(self_.key_set() | end.key_set() | weight.key_set() | out.key_set())
+    {
+        Ok(f) => f(self_, end, weight, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// `self + weight * (end - self)` with one number as weight.
@@ -890,7 +1066,10 @@ pub fn lerp_tensor_out(self_: &Tensor, end: &Tensor, weight: &Tensor, out: &mut 
 #[doc(alias = "torch.lerp")]
 #[doc(alias = "torch.Tensor.lerp")]
 pub fn lerp(self_: &Tensor, end: &Tensor, weight: Scalar) -> Result<Tensor> {
-    (arithmetic::LERP.get(self_.key_set() | end.key_set())?)(self_, end, weight)
+    match arithmetic::LERP.get(self_.key_set() | end.key_set()) {
+        Ok(f) => f(self_, end, weight),
+        Err(e) => Err(e),
+    }
 }
 
 /// `self + weight * (end - self)` with one number as weight. In place: the first tensor takes the result.
@@ -900,8 +1079,11 @@ pub fn lerp(self_: &Tensor, end: &Tensor, weight: Scalar) -> Result<Tensor> {
 /// - Errors: sizes that do not broadcast. operands of different dtypes. integers and bool.
 #[doc(alias = "torch.Tensor.lerp_")]
 pub fn lerp_(self_: &Tensor, end: &Tensor, weight: Scalar) -> Result<()> {
-    out::writable(self_)?;
-    (arithmetic::LERP_.get(self_.key_set() | end.key_set())?)(self_, end, weight)
+    or_return!(out::writable(self_));
+    match arithmetic::LERP_.get(self_.key_set() | end.key_set()) {
+        Ok(f) => f(self_, end, weight),
+        Err(e) => Err(e),
+    }
 }
 
 /// `self + weight * (end - self)` with one number as weight. Into `out`, which is resized where its shape differs.
@@ -911,8 +1093,11 @@ pub fn lerp_(self_: &Tensor, end: &Tensor, weight: Scalar) -> Result<()> {
 /// - Errors: sizes that do not broadcast. operands of different dtypes. integers and bool.
 #[doc(alias = "torch.lerp")]
 pub fn lerp_out(self_: &Tensor, end: &Tensor, weight: Scalar, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (arithmetic::LERP_OUT.get(self_.key_set() | end.key_set() | out.key_set())?)(self_, end, weight, out)
+    or_return!(out::writable(out));
+    match arithmetic::LERP_OUT.look_up(self_.key_set() | end.key_set() | out.key_set()) {
+        Ok(f) => f(self_, end, weight, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// `self + value * tensor1 * tensor2`.
@@ -930,9 +1115,10 @@ pub fn lerp_out(self_: &Tensor, end: &Tensor, weight: Scalar, out: &mut Tensor) 
 #[doc(alias = "torch.addcmul")]
 #[doc(alias = "torch.Tensor.addcmul")]
 pub fn addcmul(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<Tensor> {
-    (arithmetic::ADDCMUL.get(self_.key_set() | tensor1.key_set() | tensor2.key_set())?)(
-        self_, tensor1, tensor2, value,
-    )
+    match arithmetic::ADDCMUL.get(self_.key_set() | tensor1.key_set() | tensor2.key_set()) {
+        Ok(f) => f(self_, tensor1, tensor2, value),
+        Err(e) => Err(e),
+    }
 }
 
 /// `self + value * tensor1 * tensor2`. In place: the first tensor takes the result.
@@ -944,10 +1130,11 @@ pub fn addcmul(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar
 /// Documented defaults: `value = 1`.
 #[doc(alias = "torch.Tensor.addcmul_")]
 pub fn addcmul_(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<()> {
-    out::writable(self_)?;
-    (arithmetic::ADDCMUL_.get(self_.key_set() | tensor1.key_set() | tensor2.key_set())?)(
-        self_, tensor1, tensor2, value,
-    )
+    or_return!(out::writable(self_));
+    match arithmetic::ADDCMUL_.get(self_.key_set() | tensor1.key_set() | tensor2.key_set()) {
+        Ok(f) => f(self_, tensor1, tensor2, value),
+        Err(e) => Err(e),
+    }
 }
 
 /// `self + value * tensor1 * tensor2`. Into `out`, which is resized where its shape differs.
@@ -965,10 +1152,13 @@ pub fn addcmul_out(
     value: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (arithmetic::ADDCMUL_OUT.get(self_.key_set() | tensor1.key_set() | tensor2.key_set() | out.key_set())?)(
-        self_, tensor1, tensor2, value, out,
-    )
+    or_return!(out::writable(out));
+    match arithmetic::ADDCMUL_OUT
+        .look_up(self_.key_set() | tensor1.key_set() | tensor2.key_set() | out.key_set())
+    {
+        Ok(f) => f(self_, tensor1, tensor2, value, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// `self + value * tensor1 / tensor2`.
@@ -986,9 +1176,10 @@ pub fn addcmul_out(
 #[doc(alias = "torch.addcdiv")]
 #[doc(alias = "torch.Tensor.addcdiv")]
 pub fn addcdiv(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<Tensor> {
-    (arithmetic::ADDCDIV.get(self_.key_set() | tensor1.key_set() | tensor2.key_set())?)(
-        self_, tensor1, tensor2, value,
-    )
+    match arithmetic::ADDCDIV.get(self_.key_set() | tensor1.key_set() | tensor2.key_set()) {
+        Ok(f) => f(self_, tensor1, tensor2, value),
+        Err(e) => Err(e),
+    }
 }
 
 /// `self + value * tensor1 / tensor2`. In place: the first tensor takes the result.
@@ -1000,10 +1191,11 @@ pub fn addcdiv(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar
 /// Documented defaults: `value = 1`.
 #[doc(alias = "torch.Tensor.addcdiv_")]
 pub fn addcdiv_(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<()> {
-    out::writable(self_)?;
-    (arithmetic::ADDCDIV_.get(self_.key_set() | tensor1.key_set() | tensor2.key_set())?)(
-        self_, tensor1, tensor2, value,
-    )
+    or_return!(out::writable(self_));
+    match arithmetic::ADDCDIV_.get(self_.key_set() | tensor1.key_set() | tensor2.key_set()) {
+        Ok(f) => f(self_, tensor1, tensor2, value),
+        Err(e) => Err(e),
+    }
 }
 
 /// `self + value * tensor1 / tensor2`. Into `out`, which is resized where its shape differs.
@@ -1021,10 +1213,13 @@ pub fn addcdiv_out(
     value: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (arithmetic::ADDCDIV_OUT.get(self_.key_set() | tensor1.key_set() | tensor2.key_set() | out.key_set())?)(
-        self_, tensor1, tensor2, value, out,
-    )
+    or_return!(out::writable(out));
+    match arithmetic::ADDCDIV_OUT
+        .look_up(self_.key_set() | tensor1.key_set() | tensor2.key_set() | out.key_set())
+    {
+        Ok(f) => f(self_, tensor1, tensor2, value, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Elements of the input where `condition` holds, of `other` elsewhere.
@@ -1040,7 +1235,10 @@ pub fn addcdiv_out(
 #[doc(alias = "torch.where")]
 #[doc(alias = "torch.Tensor.where")]
 pub fn where_(condition: &Tensor, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (arithmetic::WHERE.get(condition.key_set() | self_.key_set() | other.key_set())?)(condition, self_, other)
+    match arithmetic::WHERE.get(condition.key_set() | self_.key_set() | other.key_set()) {
+        Ok(f) => f(condition, self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// Elements of the input where `condition` holds, of `other` elsewhere. Into `out`, which is resized where its shape differs.
@@ -1050,10 +1248,13 @@ pub fn where_(condition: &Tensor, self_: &Tensor, other: &Tensor) -> Result<Tens
 /// - Errors: sizes that do not broadcast. a condition that is not bool (or, as PyTorch's older programs have it, uint8).
 #[doc(alias = "torch.where")]
 pub fn where_out(condition: &Tensor, self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (arithmetic::WHERE_OUT.get(condition.key_set() | self_.key_set() | other.key_set() | out.key_set())?)(
-        condition, self_, other, out,
-    )
+    or_return!(out::writable(out));
+    match arithmetic::WHERE_OUT
+        .look_up(condition.key_set() | self_.key_set() | other.key_set() | out.key_set())
+    {
+        Ok(f) => f(condition, self_, other, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Angle of the point (`other`, `self`).
@@ -1071,7 +1272,10 @@ pub fn where_out(condition: &Tensor, self_: &Tensor, other: &Tensor, out: &mut T
 #[doc(alias = "torch.arctan2")]
 #[doc(alias = "torch.Tensor.arctan2")]
 pub fn atan2(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (arithmetic::ATAN2.get(self_.key_set() | other.key_set())?)(self_, other)
+    match arithmetic::ATAN2.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// Angle of the point (`other`, `self`). In place: the first tensor takes the result.
@@ -1082,8 +1286,11 @@ pub fn atan2(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 #[doc(alias = "torch.Tensor.atan2_")]
 #[doc(alias = "torch.Tensor.arctan2_")]
 pub fn atan2_(self_: &Tensor, other: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (arithmetic::ATAN2_.get(self_.key_set() | other.key_set())?)(self_, other)
+    or_return!(out::writable(self_));
+    match arithmetic::ATAN2_.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// Angle of the point (`other`, `self`). Into `out`, which is resized where its shape differs.
@@ -1094,8 +1301,11 @@ pub fn atan2_(self_: &Tensor, other: &Tensor) -> Result<()> {
 #[doc(alias = "torch.atan2")]
 #[doc(alias = "torch.arctan2")]
 pub fn atan2_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (arithmetic::ATAN2_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+    or_return!(out::writable(out));
+    match arithmetic::ATAN2_OUT.look_up(self_.key_set() | other.key_set() | out.key_set()) {
+        Ok(f) => f(self_, other, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// `sqrt(self^2 + other^2)` without overflow.
@@ -1111,7 +1321,10 @@ pub fn atan2_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()>
 #[doc(alias = "torch.hypot")]
 #[doc(alias = "torch.Tensor.hypot")]
 pub fn hypot(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (arithmetic::HYPOT.get(self_.key_set() | other.key_set())?)(self_, other)
+    match arithmetic::HYPOT.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// `sqrt(self^2 + other^2)` without overflow. In place: the first tensor takes the result.
@@ -1121,8 +1334,11 @@ pub fn hypot(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// - Errors: sizes that do not broadcast. integers, bool and complex numbers.
 #[doc(alias = "torch.Tensor.hypot_")]
 pub fn hypot_(self_: &Tensor, other: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (arithmetic::HYPOT_.get(self_.key_set() | other.key_set())?)(self_, other)
+    or_return!(out::writable(self_));
+    match arithmetic::HYPOT_.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// `sqrt(self^2 + other^2)` without overflow. Into `out`, which is resized where its shape differs.
@@ -1132,8 +1348,11 @@ pub fn hypot_(self_: &Tensor, other: &Tensor) -> Result<()> {
 /// - Errors: sizes that do not broadcast. integers, bool and complex numbers.
 #[doc(alias = "torch.hypot")]
 pub fn hypot_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (arithmetic::HYPOT_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+    or_return!(out::writable(out));
+    match arithmetic::HYPOT_OUT.look_up(self_.key_set() | other.key_set() | out.key_set()) {
+        Ok(f) => f(self_, other, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Magnitude of the input, sign of `other`.
@@ -1148,7 +1367,10 @@ pub fn hypot_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()>
 #[doc(alias = "torch.copysign")]
 #[doc(alias = "torch.Tensor.copysign")]
 pub fn copysign(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (arithmetic::COPYSIGN.get(self_.key_set() | other.key_set())?)(self_, other)
+    match arithmetic::COPYSIGN.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// Magnitude of the input, sign of `other`. In place: the first tensor takes the result.
@@ -1158,8 +1380,11 @@ pub fn copysign(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// - Errors: sizes that do not broadcast. complex numbers.
 #[doc(alias = "torch.Tensor.copysign_")]
 pub fn copysign_(self_: &Tensor, other: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (arithmetic::COPYSIGN_.get(self_.key_set() | other.key_set())?)(self_, other)
+    or_return!(out::writable(self_));
+    match arithmetic::COPYSIGN_.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// Magnitude of the input, sign of `other`. Into `out`, which is resized where its shape differs.
@@ -1169,8 +1394,11 @@ pub fn copysign_(self_: &Tensor, other: &Tensor) -> Result<()> {
 /// - Errors: sizes that do not broadcast. complex numbers.
 #[doc(alias = "torch.copysign")]
 pub fn copysign_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (arithmetic::COPYSIGN_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+    or_return!(out::writable(out));
+    match arithmetic::COPYSIGN_OUT.look_up(self_.key_set() | other.key_set() | out.key_set()) {
+        Ok(f) => f(self_, other, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// The next float after the input towards `other`.
@@ -1186,7 +1414,10 @@ pub fn copysign_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<
 #[doc(alias = "torch.nextafter")]
 #[doc(alias = "torch.Tensor.nextafter")]
 pub fn nextafter(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (arithmetic::NEXTAFTER.get(self_.key_set() | other.key_set())?)(self_, other)
+    match arithmetic::NEXTAFTER.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// The next float after the input towards `other`. In place: the first tensor takes the result.
@@ -1196,8 +1427,11 @@ pub fn nextafter(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// - Errors: sizes that do not broadcast. integers, bool and complex numbers.
 #[doc(alias = "torch.Tensor.nextafter_")]
 pub fn nextafter_(self_: &Tensor, other: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (arithmetic::NEXTAFTER_.get(self_.key_set() | other.key_set())?)(self_, other)
+    or_return!(out::writable(self_));
+    match arithmetic::NEXTAFTER_.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// The next float after the input towards `other`. Into `out`, which is resized where its shape differs.
@@ -1207,8 +1441,11 @@ pub fn nextafter_(self_: &Tensor, other: &Tensor) -> Result<()> {
 /// - Errors: sizes that do not broadcast. integers, bool and complex numbers.
 #[doc(alias = "torch.nextafter")]
 pub fn nextafter_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (arithmetic::NEXTAFTER_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+    or_return!(out::writable(out));
+    match arithmetic::NEXTAFTER_OUT.look_up(self_.key_set() | other.key_set() | out.key_set()) {
+        Ok(f) => f(self_, other, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// `self * 2^other`.
@@ -1224,7 +1461,10 @@ pub fn nextafter_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result
 #[doc(alias = "torch.ldexp")]
 #[doc(alias = "torch.Tensor.ldexp")]
 pub fn ldexp(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (arithmetic::LDEXP.get(self_.key_set() | other.key_set())?)(self_, other)
+    match arithmetic::LDEXP.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// `self * 2^other`. In place: the first tensor takes the result.
@@ -1234,8 +1474,11 @@ pub fn ldexp(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// - Errors: sizes that do not broadcast.
 #[doc(alias = "torch.Tensor.ldexp_")]
 pub fn ldexp_(self_: &Tensor, other: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (arithmetic::LDEXP_.get(self_.key_set() | other.key_set())?)(self_, other)
+    or_return!(out::writable(self_));
+    match arithmetic::LDEXP_.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// `self * 2^other`. Into `out`, which is resized where its shape differs.
@@ -1245,8 +1488,11 @@ pub fn ldexp_(self_: &Tensor, other: &Tensor) -> Result<()> {
 /// - Errors: sizes that do not broadcast.
 #[doc(alias = "torch.ldexp")]
 pub fn ldexp_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (arithmetic::LDEXP_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+    or_return!(out::writable(out));
+    match arithmetic::LDEXP_OUT.look_up(self_.key_set() | other.key_set() | out.key_set()) {
+        Ok(f) => f(self_, other, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// 0 where the input is below 0, 1 where above, `values` at 0.
@@ -1262,7 +1508,10 @@ pub fn ldexp_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()>
 #[doc(alias = "torch.heaviside")]
 #[doc(alias = "torch.Tensor.heaviside")]
 pub fn heaviside(self_: &Tensor, values: &Tensor) -> Result<Tensor> {
-    (arithmetic::HEAVISIDE.get(self_.key_set() | values.key_set())?)(self_, values)
+    match arithmetic::HEAVISIDE.get(self_.key_set() | values.key_set()) {
+        Ok(f) => f(self_, values),
+        Err(e) => Err(e),
+    }
 }
 
 /// 0 where the input is below 0, 1 where above, `values` at 0. In place: the first tensor takes the result.
@@ -1272,8 +1521,11 @@ pub fn heaviside(self_: &Tensor, values: &Tensor) -> Result<Tensor> {
 /// - Errors: sizes that do not broadcast. operands of different dtypes. complex numbers.
 #[doc(alias = "torch.Tensor.heaviside_")]
 pub fn heaviside_(self_: &Tensor, values: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (arithmetic::HEAVISIDE_.get(self_.key_set() | values.key_set())?)(self_, values)
+    or_return!(out::writable(self_));
+    match arithmetic::HEAVISIDE_.get(self_.key_set() | values.key_set()) {
+        Ok(f) => f(self_, values),
+        Err(e) => Err(e),
+    }
 }
 
 /// 0 where the input is below 0, 1 where above, `values` at 0. Into `out`, which is resized where its shape differs.
@@ -1283,8 +1535,11 @@ pub fn heaviside_(self_: &Tensor, values: &Tensor) -> Result<()> {
 /// - Errors: sizes that do not broadcast. operands of different dtypes. complex numbers.
 #[doc(alias = "torch.heaviside")]
 pub fn heaviside_out(self_: &Tensor, values: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (arithmetic::HEAVISIDE_OUT.get(self_.key_set() | values.key_set() | out.key_set())?)(self_, values, out)
+    or_return!(out::writable(out));
+    match arithmetic::HEAVISIDE_OUT.look_up(self_.key_set() | values.key_set() | out.key_set()) {
+        Ok(f) => f(self_, values, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// `log(exp(self) + exp(other))` without overflow.
@@ -1300,7 +1555,10 @@ pub fn heaviside_out(self_: &Tensor, values: &Tensor, out: &mut Tensor) -> Resul
 #[doc(alias = "torch.logaddexp")]
 #[doc(alias = "torch.Tensor.logaddexp")]
 pub fn logaddexp(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (arithmetic::LOGADDEXP.get(self_.key_set() | other.key_set())?)(self_, other)
+    match arithmetic::LOGADDEXP.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// `log(exp(self) + exp(other))` without overflow. Into `out`, which is resized where its shape differs.
@@ -1310,8 +1568,11 @@ pub fn logaddexp(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// - Errors: sizes that do not broadcast. integers and bool.
 #[doc(alias = "torch.logaddexp")]
 pub fn logaddexp_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (arithmetic::LOGADDEXP_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+    or_return!(out::writable(out));
+    match arithmetic::LOGADDEXP_OUT.look_up(self_.key_set() | other.key_set() | out.key_set()) {
+        Ok(f) => f(self_, other, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// `log2(2^self + 2^other)` without overflow.
@@ -1327,7 +1588,10 @@ pub fn logaddexp_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result
 #[doc(alias = "torch.logaddexp2")]
 #[doc(alias = "torch.Tensor.logaddexp2")]
 pub fn logaddexp2(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (arithmetic::LOGADDEXP2.get(self_.key_set() | other.key_set())?)(self_, other)
+    match arithmetic::LOGADDEXP2.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// `log2(2^self + 2^other)` without overflow. Into `out`, which is resized where its shape differs.
@@ -1337,8 +1601,11 @@ pub fn logaddexp2(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// - Errors: sizes that do not broadcast. integers, bool and complex numbers.
 #[doc(alias = "torch.logaddexp2")]
 pub fn logaddexp2_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (arithmetic::LOGADDEXP2_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+    or_return!(out::writable(out));
+    match arithmetic::LOGADDEXP2_OUT.look_up(self_.key_set() | other.key_set() | out.key_set()) {
+        Ok(f) => f(self_, other, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// `x log(y)`, 0 where x is 0 unless y is NaN.
@@ -1355,7 +1622,10 @@ pub fn logaddexp2_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Resul
 #[doc(alias = "torch.Tensor.xlogy")]
 #[doc(alias = "torch.special.xlogy")]
 pub fn xlogy(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (arithmetic::XLOGY.get(self_.key_set() | other.key_set())?)(self_, other)
+    match arithmetic::XLOGY.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// `x log(y)`, 0 where x is 0 unless y is NaN. In place: the first tensor takes the result.
@@ -1365,8 +1635,11 @@ pub fn xlogy(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// - Errors: sizes that do not broadcast. complex numbers.
 #[doc(alias = "torch.Tensor.xlogy_")]
 pub fn xlogy_(self_: &Tensor, other: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (arithmetic::XLOGY_.get(self_.key_set() | other.key_set())?)(self_, other)
+    or_return!(out::writable(self_));
+    match arithmetic::XLOGY_.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// `x log(y)`, 0 where x is 0 unless y is NaN. Into `out`, which is resized where its shape differs.
@@ -1377,8 +1650,11 @@ pub fn xlogy_(self_: &Tensor, other: &Tensor) -> Result<()> {
 #[doc(alias = "torch.xlogy")]
 #[doc(alias = "torch.special.xlogy")]
 pub fn xlogy_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (arithmetic::XLOGY_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+    or_return!(out::writable(out));
+    match arithmetic::XLOGY_OUT.look_up(self_.key_set() | other.key_set() | out.key_set()) {
+        Ok(f) => f(self_, other, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Greatest common divisor.
@@ -1393,7 +1669,10 @@ pub fn xlogy_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()>
 #[doc(alias = "torch.gcd")]
 #[doc(alias = "torch.Tensor.gcd")]
 pub fn gcd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (arithmetic::GCD.get(self_.key_set() | other.key_set())?)(self_, other)
+    match arithmetic::GCD.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// Greatest common divisor. In place: the first tensor takes the result.
@@ -1403,8 +1682,11 @@ pub fn gcd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// - Errors: sizes that do not broadcast. floating point, complex numbers and bool.
 #[doc(alias = "torch.Tensor.gcd_")]
 pub fn gcd_(self_: &Tensor, other: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (arithmetic::GCD_.get(self_.key_set() | other.key_set())?)(self_, other)
+    or_return!(out::writable(self_));
+    match arithmetic::GCD_.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// Greatest common divisor. Into `out`, which is resized where its shape differs.
@@ -1414,8 +1696,11 @@ pub fn gcd_(self_: &Tensor, other: &Tensor) -> Result<()> {
 /// - Errors: sizes that do not broadcast. floating point, complex numbers and bool.
 #[doc(alias = "torch.gcd")]
 pub fn gcd_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (arithmetic::GCD_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+    or_return!(out::writable(out));
+    match arithmetic::GCD_OUT.look_up(self_.key_set() | other.key_set() | out.key_set()) {
+        Ok(f) => f(self_, other, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Least common multiple.
@@ -1430,7 +1715,10 @@ pub fn gcd_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.lcm")]
 #[doc(alias = "torch.Tensor.lcm")]
 pub fn lcm(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (arithmetic::LCM.get(self_.key_set() | other.key_set())?)(self_, other)
+    match arithmetic::LCM.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// Least common multiple. In place: the first tensor takes the result.
@@ -1440,8 +1728,11 @@ pub fn lcm(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// - Errors: sizes that do not broadcast. floating point, complex numbers and bool.
 #[doc(alias = "torch.Tensor.lcm_")]
 pub fn lcm_(self_: &Tensor, other: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (arithmetic::LCM_.get(self_.key_set() | other.key_set())?)(self_, other)
+    or_return!(out::writable(self_));
+    match arithmetic::LCM_.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// Least common multiple. Into `out`, which is resized where its shape differs.
@@ -1451,8 +1742,11 @@ pub fn lcm_(self_: &Tensor, other: &Tensor) -> Result<()> {
 /// - Errors: sizes that do not broadcast. floating point, complex numbers and bool.
 #[doc(alias = "torch.lcm")]
 pub fn lcm_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (arithmetic::LCM_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+    or_return!(out::writable(out));
+    match arithmetic::LCM_OUT.look_up(self_.key_set() | other.key_set() | out.key_set()) {
+        Ok(f) => f(self_, other, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Matrix product of two matrices.
@@ -1468,7 +1762,10 @@ pub fn lcm_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.mm")]
 #[doc(alias = "torch.Tensor.mm")]
 pub fn mm(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
-    (blas::MM.get(self_.key_set() | mat2.key_set())?)(self_, mat2)
+    match blas::MM.get(self_.key_set() | mat2.key_set()) {
+        Ok(f) => f(self_, mat2),
+        Err(e) => Err(e),
+    }
 }
 
 /// Matrix product of two matrices. Into `out`, which is resized where its shape differs.
@@ -1478,8 +1775,11 @@ pub fn mm(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
 /// - Errors: different dtypes; sizes that do not fit. Operands that are no matrices.
 #[doc(alias = "torch.mm")]
 pub fn mm_out(self_: &Tensor, mat2: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (blas::MM_OUT.get(self_.key_set() | mat2.key_set() | out.key_set())?)(self_, mat2, out)
+    or_return!(out::writable(out));
+    match blas::MM_OUT.look_up(self_.key_set() | mat2.key_set() | out.key_set()) {
+        Ok(f) => f(self_, mat2, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Batched matrix product.
@@ -1495,7 +1795,10 @@ pub fn mm_out(self_: &Tensor, mat2: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.bmm")]
 #[doc(alias = "torch.Tensor.bmm")]
 pub fn bmm(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
-    (blas::BMM.get(self_.key_set() | mat2.key_set())?)(self_, mat2)
+    match blas::BMM.get(self_.key_set() | mat2.key_set()) {
+        Ok(f) => f(self_, mat2),
+        Err(e) => Err(e),
+    }
 }
 
 /// Batched matrix product. Into `out`, which is resized where its shape differs.
@@ -1505,8 +1808,11 @@ pub fn bmm(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
 /// - Errors: different dtypes; sizes that do not fit.
 #[doc(alias = "torch.bmm")]
 pub fn bmm_out(self_: &Tensor, mat2: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (blas::BMM_OUT.get(self_.key_set() | mat2.key_set() | out.key_set())?)(self_, mat2, out)
+    or_return!(out::writable(out));
+    match blas::BMM_OUT.look_up(self_.key_set() | mat2.key_set() | out.key_set()) {
+        Ok(f) => f(self_, mat2, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// `beta self + alpha (mat1 @ mat2)`.
@@ -1524,7 +1830,10 @@ pub fn bmm_out(self_: &Tensor, mat2: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.addmm")]
 #[doc(alias = "torch.Tensor.addmm")]
 pub fn addmm(self_: &Tensor, mat1: &Tensor, mat2: &Tensor, beta: Scalar, alpha: Scalar) -> Result<Tensor> {
-    (blas::ADDMM.get(self_.key_set() | mat1.key_set() | mat2.key_set())?)(self_, mat1, mat2, beta, alpha)
+    match blas::ADDMM.get(self_.key_set() | mat1.key_set() | mat2.key_set()) {
+        Ok(f) => f(self_, mat1, mat2, beta, alpha),
+        Err(e) => Err(e),
+    }
 }
 
 /// `beta self + alpha (mat1 @ mat2)`. In place: the first tensor takes the result.
@@ -1536,8 +1845,11 @@ pub fn addmm(self_: &Tensor, mat1: &Tensor, mat2: &Tensor, beta: Scalar, alpha: 
 /// Documented defaults: `beta = 1`, `alpha = 1`.
 #[doc(alias = "torch.Tensor.addmm_")]
 pub fn addmm_(self_: &Tensor, mat1: &Tensor, mat2: &Tensor, beta: Scalar, alpha: Scalar) -> Result<()> {
-    out::writable(self_)?;
-    (blas::ADDMM_.get(self_.key_set() | mat1.key_set() | mat2.key_set())?)(self_, mat1, mat2, beta, alpha)
+    or_return!(out::writable(self_));
+    match blas::ADDMM_.get(self_.key_set() | mat1.key_set() | mat2.key_set()) {
+        Ok(f) => f(self_, mat1, mat2, beta, alpha),
+        Err(e) => Err(e),
+    }
 }
 
 /// `beta self + alpha (mat1 @ mat2)`. Into `out`, which is resized where its shape differs.
@@ -1556,10 +1868,11 @@ pub fn addmm_out(
     alpha: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (blas::ADDMM_OUT.get(self_.key_set() | mat1.key_set() | mat2.key_set() | out.key_set())?)(
-        self_, mat1, mat2, beta, alpha, out,
-    )
+    or_return!(out::writable(out));
+    match blas::ADDMM_OUT.look_up(self_.key_set() | mat1.key_set() | mat2.key_set() | out.key_set()) {
+        Ok(f) => f(self_, mat1, mat2, beta, alpha, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// `beta self + alpha (batch1 @ batch2)` over batches.
@@ -1584,9 +1897,10 @@ pub fn baddbmm(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<Tensor> {
-    (blas::BADDBMM.get(self_.key_set() | batch1.key_set() | batch2.key_set())?)(
-        self_, batch1, batch2, beta, alpha,
-    )
+    match blas::BADDBMM.get(self_.key_set() | batch1.key_set() | batch2.key_set()) {
+        Ok(f) => f(self_, batch1, batch2, beta, alpha),
+        Err(e) => Err(e),
+    }
 }
 
 /// `beta self + alpha (batch1 @ batch2)` over batches. In place: the first tensor takes the result.
@@ -1598,10 +1912,11 @@ pub fn baddbmm(
 /// Documented defaults: `beta = 1`, `alpha = 1`.
 #[doc(alias = "torch.Tensor.baddbmm_")]
 pub fn baddbmm_(self_: &Tensor, batch1: &Tensor, batch2: &Tensor, beta: Scalar, alpha: Scalar) -> Result<()> {
-    out::writable(self_)?;
-    (blas::BADDBMM_.get(self_.key_set() | batch1.key_set() | batch2.key_set())?)(
-        self_, batch1, batch2, beta, alpha,
-    )
+    or_return!(out::writable(self_));
+    match blas::BADDBMM_.get(self_.key_set() | batch1.key_set() | batch2.key_set()) {
+        Ok(f) => f(self_, batch1, batch2, beta, alpha),
+        Err(e) => Err(e),
+    }
 }
 
 /// `beta self + alpha (batch1 @ batch2)` over batches. Into `out`, which is resized where its shape differs.
@@ -1620,10 +1935,11 @@ pub fn baddbmm_out(
     alpha: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (blas::BADDBMM_OUT.get(self_.key_set() | batch1.key_set() | batch2.key_set() | out.key_set())?)(
-        self_, batch1, batch2, beta, alpha, out,
-    )
+    or_return!(out::writable(out));
+    match blas::BADDBMM_OUT.look_up(self_.key_set() | batch1.key_set() | batch2.key_set() | out.key_set()) {
+        Ok(f) => f(self_, batch1, batch2, beta, alpha, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// `beta self + alpha` times the sum of the batches' products.
@@ -1647,9 +1963,10 @@ pub fn addbmm(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<Tensor> {
-    (blas::ADDBMM.get(self_.key_set() | batch1.key_set() | batch2.key_set())?)(
-        self_, batch1, batch2, beta, alpha,
-    )
+    match blas::ADDBMM.get(self_.key_set() | batch1.key_set() | batch2.key_set()) {
+        Ok(f) => f(self_, batch1, batch2, beta, alpha),
+        Err(e) => Err(e),
+    }
 }
 
 /// `beta self + alpha` times the sum of the batches' products. In place: the first tensor takes the result.
@@ -1661,10 +1978,11 @@ pub fn addbmm(
 /// Documented defaults: `beta = 1`, `alpha = 1`.
 #[doc(alias = "torch.Tensor.addbmm_")]
 pub fn addbmm_(self_: &Tensor, batch1: &Tensor, batch2: &Tensor, beta: Scalar, alpha: Scalar) -> Result<()> {
-    out::writable(self_)?;
-    (blas::ADDBMM_.get(self_.key_set() | batch1.key_set() | batch2.key_set())?)(
-        self_, batch1, batch2, beta, alpha,
-    )
+    or_return!(out::writable(self_));
+    match blas::ADDBMM_.get(self_.key_set() | batch1.key_set() | batch2.key_set()) {
+        Ok(f) => f(self_, batch1, batch2, beta, alpha),
+        Err(e) => Err(e),
+    }
 }
 
 /// `beta self + alpha` times the sum of the batches' products. Into `out`, which is resized where its shape differs.
@@ -1683,10 +2001,11 @@ pub fn addbmm_out(
     alpha: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (blas::ADDBMM_OUT.get(self_.key_set() | batch1.key_set() | batch2.key_set() | out.key_set())?)(
-        self_, batch1, batch2, beta, alpha, out,
-    )
+    or_return!(out::writable(out));
+    match blas::ADDBMM_OUT.look_up(self_.key_set() | batch1.key_set() | batch2.key_set() | out.key_set()) {
+        Ok(f) => f(self_, batch1, batch2, beta, alpha, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// `beta self + alpha (mat @ vec)`.
@@ -1704,7 +2023,10 @@ pub fn addbmm_out(
 #[doc(alias = "torch.addmv")]
 #[doc(alias = "torch.Tensor.addmv")]
 pub fn addmv(self_: &Tensor, mat: &Tensor, vec: &Tensor, beta: Scalar, alpha: Scalar) -> Result<Tensor> {
-    (blas::ADDMV.get(self_.key_set() | mat.key_set() | vec.key_set())?)(self_, mat, vec, beta, alpha)
+    match blas::ADDMV.get(self_.key_set() | mat.key_set() | vec.key_set()) {
+        Ok(f) => f(self_, mat, vec, beta, alpha),
+        Err(e) => Err(e),
+    }
 }
 
 /// `beta self + alpha (mat @ vec)`. In place: the first tensor takes the result.
@@ -1716,8 +2038,11 @@ pub fn addmv(self_: &Tensor, mat: &Tensor, vec: &Tensor, beta: Scalar, alpha: Sc
 /// Documented defaults: `beta = 1`, `alpha = 1`.
 #[doc(alias = "torch.Tensor.addmv_")]
 pub fn addmv_(self_: &Tensor, mat: &Tensor, vec: &Tensor, beta: Scalar, alpha: Scalar) -> Result<()> {
-    out::writable(self_)?;
-    (blas::ADDMV_.get(self_.key_set() | mat.key_set() | vec.key_set())?)(self_, mat, vec, beta, alpha)
+    or_return!(out::writable(self_));
+    match blas::ADDMV_.get(self_.key_set() | mat.key_set() | vec.key_set()) {
+        Ok(f) => f(self_, mat, vec, beta, alpha),
+        Err(e) => Err(e),
+    }
 }
 
 /// `beta self + alpha (mat @ vec)`. Into `out`, which is resized where its shape differs.
@@ -1736,10 +2061,11 @@ pub fn addmv_out(
     alpha: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (blas::ADDMV_OUT.get(self_.key_set() | mat.key_set() | vec.key_set() | out.key_set())?)(
-        self_, mat, vec, beta, alpha, out,
-    )
+    or_return!(out::writable(out));
+    match blas::ADDMV_OUT.look_up(self_.key_set() | mat.key_set() | vec.key_set() | out.key_set()) {
+        Ok(f) => f(self_, mat, vec, beta, alpha, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// `beta self + alpha` times the outer product.
@@ -1757,7 +2083,10 @@ pub fn addmv_out(
 #[doc(alias = "torch.addr")]
 #[doc(alias = "torch.Tensor.addr")]
 pub fn addr(self_: &Tensor, vec1: &Tensor, vec2: &Tensor, beta: Scalar, alpha: Scalar) -> Result<Tensor> {
-    (blas::ADDR.get(self_.key_set() | vec1.key_set() | vec2.key_set())?)(self_, vec1, vec2, beta, alpha)
+    match blas::ADDR.get(self_.key_set() | vec1.key_set() | vec2.key_set()) {
+        Ok(f) => f(self_, vec1, vec2, beta, alpha),
+        Err(e) => Err(e),
+    }
 }
 
 /// `beta self + alpha` times the outer product. In place: the first tensor takes the result.
@@ -1769,8 +2098,11 @@ pub fn addr(self_: &Tensor, vec1: &Tensor, vec2: &Tensor, beta: Scalar, alpha: S
 /// Documented defaults: `beta = 1`, `alpha = 1`.
 #[doc(alias = "torch.Tensor.addr_")]
 pub fn addr_(self_: &Tensor, vec1: &Tensor, vec2: &Tensor, beta: Scalar, alpha: Scalar) -> Result<()> {
-    out::writable(self_)?;
-    (blas::ADDR_.get(self_.key_set() | vec1.key_set() | vec2.key_set())?)(self_, vec1, vec2, beta, alpha)
+    or_return!(out::writable(self_));
+    match blas::ADDR_.get(self_.key_set() | vec1.key_set() | vec2.key_set()) {
+        Ok(f) => f(self_, vec1, vec2, beta, alpha),
+        Err(e) => Err(e),
+    }
 }
 
 /// `beta self + alpha` times the outer product. Into `out`, which is resized where its shape differs.
@@ -1789,10 +2121,11 @@ pub fn addr_out(
     alpha: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (blas::ADDR_OUT.get(self_.key_set() | vec1.key_set() | vec2.key_set() | out.key_set())?)(
-        self_, vec1, vec2, beta, alpha, out,
-    )
+    or_return!(out::writable(out));
+    match blas::ADDR_OUT.look_up(self_.key_set() | vec1.key_set() | vec2.key_set() | out.key_set()) {
+        Ok(f) => f(self_, vec1, vec2, beta, alpha, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Matrix times vector.
@@ -1808,7 +2141,10 @@ pub fn addr_out(
 #[doc(alias = "torch.mv")]
 #[doc(alias = "torch.Tensor.mv")]
 pub fn mv(self_: &Tensor, vec: &Tensor) -> Result<Tensor> {
-    (blas::MV.get(self_.key_set() | vec.key_set())?)(self_, vec)
+    match blas::MV.get(self_.key_set() | vec.key_set()) {
+        Ok(f) => f(self_, vec),
+        Err(e) => Err(e),
+    }
 }
 
 /// Matrix times vector. Into `out`, which is resized where its shape differs.
@@ -1818,8 +2154,11 @@ pub fn mv(self_: &Tensor, vec: &Tensor) -> Result<Tensor> {
 /// - Errors: different dtypes; sizes that do not fit.
 #[doc(alias = "torch.mv")]
 pub fn mv_out(self_: &Tensor, vec: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (blas::MV_OUT.get(self_.key_set() | vec.key_set() | out.key_set())?)(self_, vec, out)
+    or_return!(out::writable(out));
+    match blas::MV_OUT.look_up(self_.key_set() | vec.key_set() | out.key_set()) {
+        Ok(f) => f(self_, vec, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Outer product of two vectors.
@@ -1837,7 +2176,10 @@ pub fn mv_out(self_: &Tensor, vec: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.ger")]
 #[doc(alias = "torch.Tensor.ger")]
 pub fn outer(self_: &Tensor, vec2: &Tensor) -> Result<Tensor> {
-    (blas::OUTER.get(self_.key_set() | vec2.key_set())?)(self_, vec2)
+    match blas::OUTER.get(self_.key_set() | vec2.key_set()) {
+        Ok(f) => f(self_, vec2),
+        Err(e) => Err(e),
+    }
 }
 
 /// Outer product of two vectors. Into `out`, which is resized where its shape differs.
@@ -1848,8 +2190,11 @@ pub fn outer(self_: &Tensor, vec2: &Tensor) -> Result<Tensor> {
 #[doc(alias = "torch.outer")]
 #[doc(alias = "torch.ger")]
 pub fn outer_out(self_: &Tensor, vec2: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (blas::OUTER_OUT.get(self_.key_set() | vec2.key_set() | out.key_set())?)(self_, vec2, out)
+    or_return!(out::writable(out));
+    match blas::OUTER_OUT.look_up(self_.key_set() | vec2.key_set() | out.key_set()) {
+        Ok(f) => f(self_, vec2, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Sum of products of two vectors.
@@ -1865,7 +2210,10 @@ pub fn outer_out(self_: &Tensor, vec2: &Tensor, out: &mut Tensor) -> Result<()> 
 #[doc(alias = "torch.dot")]
 #[doc(alias = "torch.Tensor.dot")]
 pub fn dot(self_: &Tensor, tensor: &Tensor) -> Result<Tensor> {
-    (blas::DOT.get(self_.key_set() | tensor.key_set())?)(self_, tensor)
+    match blas::DOT.get(self_.key_set() | tensor.key_set()) {
+        Ok(f) => f(self_, tensor),
+        Err(e) => Err(e),
+    }
 }
 
 /// Sum of products of two vectors. Into `out`, which is resized where its shape differs.
@@ -1875,8 +2223,11 @@ pub fn dot(self_: &Tensor, tensor: &Tensor) -> Result<Tensor> {
 /// - Errors: different dtypes; sizes that do not fit.
 #[doc(alias = "torch.dot")]
 pub fn dot_out(self_: &Tensor, tensor: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (blas::DOT_OUT.get(self_.key_set() | tensor.key_set() | out.key_set())?)(self_, tensor, out)
+    or_return!(out::writable(out));
+    match blas::DOT_OUT.look_up(self_.key_set() | tensor.key_set() | out.key_set()) {
+        Ok(f) => f(self_, tensor, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Dot product with the first vector conjugated.
@@ -1892,7 +2243,10 @@ pub fn dot_out(self_: &Tensor, tensor: &Tensor, out: &mut Tensor) -> Result<()> 
 #[doc(alias = "torch.vdot")]
 #[doc(alias = "torch.Tensor.vdot")]
 pub fn vdot(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (blas::VDOT.get(self_.key_set() | other.key_set())?)(self_, other)
+    match blas::VDOT.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// Dot product with the first vector conjugated. Into `out`, which is resized where its shape differs.
@@ -1902,8 +2256,11 @@ pub fn vdot(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// - Errors: operands that are no vectors, of different lengths or dtypes. bool.
 #[doc(alias = "torch.vdot")]
 pub fn vdot_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (blas::VDOT_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+    or_return!(out::writable(out));
+    match blas::VDOT_OUT.look_up(self_.key_set() | other.key_set() | out.key_set()) {
+        Ok(f) => f(self_, other, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Sum of products over the last dimensions.
@@ -1919,7 +2276,10 @@ pub fn vdot_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> 
 #[doc(alias = "torch.inner")]
 #[doc(alias = "torch.Tensor.inner")]
 pub fn inner(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (blas::INNER.get(self_.key_set() | other.key_set())?)(self_, other)
+    match blas::INNER.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// Sum of products over the last dimensions. Into `out`, which is resized where its shape differs.
@@ -1929,8 +2289,11 @@ pub fn inner(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// - Errors: last dimensions of different sizes. operands of different dtypes.
 #[doc(alias = "torch.inner")]
 pub fn inner_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (blas::INNER_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+    or_return!(out::writable(out));
+    match blas::INNER_OUT.look_up(self_.key_set() | other.key_set() | out.key_set()) {
+        Ok(f) => f(self_, other, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Matrix product, broadcast over batches; vectors and matrices mixed.
@@ -1947,7 +2310,10 @@ pub fn inner_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()>
 #[doc(alias = "torch.Tensor.matmul")]
 #[doc(alias = "torch.linalg.matmul")]
 pub fn matmul(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (blas::MATMUL.get(self_.key_set() | other.key_set())?)(self_, other)
+    match blas::MATMUL.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// Matrix product, broadcast over batches; vectors and matrices mixed. Into `out`, which is resized where its shape differs.
@@ -1958,8 +2324,11 @@ pub fn matmul(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 #[doc(alias = "torch.matmul")]
 #[doc(alias = "torch.linalg.matmul")]
 pub fn matmul_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (blas::MATMUL_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+    or_return!(out::writable(out));
+    match blas::MATMUL_OUT.look_up(self_.key_set() | other.key_set() | out.key_set()) {
+        Ok(f) => f(self_, other, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Sum of products over pairs of dimensions.
@@ -1974,7 +2343,10 @@ pub fn matmul_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()
 /// ```
 #[doc(alias = "torch.tensordot")]
 pub fn tensordot(self_: &Tensor, other: &Tensor, dims_self: &[i64], dims_other: &[i64]) -> Result<Tensor> {
-    (blas::TENSORDOT.get(self_.key_set() | other.key_set())?)(self_, other, dims_self, dims_other)
+    match blas::TENSORDOT.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other, dims_self, dims_other),
+        Err(e) => Err(e),
+    }
 }
 
 /// Sum of products over pairs of dimensions. Into `out`, which is resized where its shape differs.
@@ -1990,10 +2362,11 @@ pub fn tensordot_out(
     dims_other: &[i64],
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (blas::TENSORDOT_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(
-        self_, other, dims_self, dims_other, out,
-    )
+    or_return!(out::writable(out));
+    match blas::TENSORDOT_OUT.look_up(self_.key_set() | other.key_set() | out.key_set()) {
+        Ok(f) => f(self_, other, dims_self, dims_other, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Kronecker product.
@@ -2009,7 +2382,10 @@ pub fn tensordot_out(
 #[doc(alias = "torch.kron")]
 #[doc(alias = "torch.Tensor.kron")]
 pub fn kron(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (blas::KRON.get(self_.key_set() | other.key_set())?)(self_, other)
+    match blas::KRON.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// Kronecker product. Into `out`, which is resized where its shape differs.
@@ -2019,8 +2395,11 @@ pub fn kron(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// - Errors: none.
 #[doc(alias = "torch.kron")]
 pub fn kron_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (blas::KRON_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+    or_return!(out::writable(out));
+    match blas::KRON_OUT.look_up(self_.key_set() | other.key_set() | out.key_set()) {
+        Ok(f) => f(self_, other, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Product of several matrices in the cheapest order.
@@ -2035,7 +2414,10 @@ pub fn kron_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> 
 /// ```
 #[doc(alias = "torch.chain_matmul")]
 pub fn chain_matmul(matrices: &[Tensor]) -> Result<Tensor> {
-    (blas::CHAIN_MATMUL.get(list_keys(matrices))?)(matrices)
+    match blas::CHAIN_MATMUL.get(list_keys(matrices)) {
+        Ok(f) => f(matrices),
+        Err(e) => Err(e),
+    }
 }
 
 /// A square matrix to an integer power.
@@ -2052,7 +2434,10 @@ pub fn chain_matmul(matrices: &[Tensor]) -> Result<Tensor> {
 #[doc(alias = "torch.Tensor.matrix_power")]
 #[doc(alias = "torch.linalg.matrix_power")]
 pub fn matrix_power(self_: &Tensor, n: i64) -> Result<Tensor> {
-    (blas::MATRIX_POWER.get(self_.key_set())?)(self_, n)
+    match blas::MATRIX_POWER.get(self_.key_set()) {
+        Ok(f) => f(self_, n),
+        Err(e) => Err(e),
+    }
 }
 
 /// A square matrix to an integer power. Into `out`, which is resized where its shape differs.
@@ -2063,8 +2448,11 @@ pub fn matrix_power(self_: &Tensor, n: i64) -> Result<Tensor> {
 #[doc(alias = "torch.matrix_power")]
 #[doc(alias = "torch.linalg.matrix_power")]
 pub fn matrix_power_out(self_: &Tensor, n: i64, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (blas::MATRIX_POWER_OUT.get(self_.key_set() | out.key_set())?)(self_, n, out)
+    or_return!(out::writable(out));
+    match blas::MATRIX_POWER_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, n, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// `mm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.
@@ -2080,7 +2468,10 @@ pub fn matrix_power_out(self_: &Tensor, n: i64, out: &mut Tensor) -> Result<()> 
 /// ```
 #[doc(alias = "torch.mm")]
 pub fn mm_dtype(self_: &Tensor, mat2: &Tensor, out_dtype: DType) -> Result<Tensor> {
-    (blas::MM_DTYPE.get(self_.key_set() | mat2.key_set())?)(self_, mat2, out_dtype)
+    match blas::MM_DTYPE.get(self_.key_set() | mat2.key_set()) {
+        Ok(f) => f(self_, mat2, out_dtype),
+        Err(e) => Err(e),
+    }
 }
 
 /// `mm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then. Into `out`, which is resized where its shape differs.
@@ -2090,8 +2481,11 @@ pub fn mm_dtype(self_: &Tensor, mat2: &Tensor, out_dtype: DType) -> Result<Tenso
 /// - Errors: sizes that do not fit. any other `out_dtype`.
 #[doc(alias = "torch.mm")]
 pub fn mm_dtype_out(self_: &Tensor, mat2: &Tensor, out_dtype: DType, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (blas::MM_DTYPE_OUT.get(self_.key_set() | mat2.key_set() | out.key_set())?)(self_, mat2, out_dtype, out)
+    or_return!(out::writable(out));
+    match blas::MM_DTYPE_OUT.look_up(self_.key_set() | mat2.key_set() | out.key_set()) {
+        Ok(f) => f(self_, mat2, out_dtype, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// `bmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.
@@ -2106,7 +2500,10 @@ pub fn mm_dtype_out(self_: &Tensor, mat2: &Tensor, out_dtype: DType, out: &mut T
 /// ```
 #[doc(alias = "torch.bmm")]
 pub fn bmm_dtype(self_: &Tensor, mat2: &Tensor, out_dtype: DType) -> Result<Tensor> {
-    (blas::BMM_DTYPE.get(self_.key_set() | mat2.key_set())?)(self_, mat2, out_dtype)
+    match blas::BMM_DTYPE.get(self_.key_set() | mat2.key_set()) {
+        Ok(f) => f(self_, mat2, out_dtype),
+        Err(e) => Err(e),
+    }
 }
 
 /// `bmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then. Into `out`, which is resized where its shape differs.
@@ -2116,8 +2513,11 @@ pub fn bmm_dtype(self_: &Tensor, mat2: &Tensor, out_dtype: DType) -> Result<Tens
 /// - Errors: sizes that do not fit. any other `out_dtype`.
 #[doc(alias = "torch.bmm")]
 pub fn bmm_dtype_out(self_: &Tensor, mat2: &Tensor, out_dtype: DType, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (blas::BMM_DTYPE_OUT.get(self_.key_set() | mat2.key_set() | out.key_set())?)(self_, mat2, out_dtype, out)
+    or_return!(out::writable(out));
+    match blas::BMM_DTYPE_OUT.look_up(self_.key_set() | mat2.key_set() | out.key_set()) {
+        Ok(f) => f(self_, mat2, out_dtype, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// `addmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.
@@ -2141,9 +2541,10 @@ pub fn addmm_dtype(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<Tensor> {
-    (blas::ADDMM_DTYPE.get(self_.key_set() | mat1.key_set() | mat2.key_set())?)(
-        self_, mat1, mat2, out_dtype, beta, alpha,
-    )
+    match blas::ADDMM_DTYPE.get(self_.key_set() | mat1.key_set() | mat2.key_set()) {
+        Ok(f) => f(self_, mat1, mat2, out_dtype, beta, alpha),
+        Err(e) => Err(e),
+    }
 }
 
 /// `addmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then. Into `out`, which is resized where its shape differs.
@@ -2163,10 +2564,11 @@ pub fn addmm_dtype_out(
     alpha: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (blas::ADDMM_DTYPE_OUT.get(self_.key_set() | mat1.key_set() | mat2.key_set() | out.key_set())?)(
-        self_, mat1, mat2, out_dtype, beta, alpha, out,
-    )
+    or_return!(out::writable(out));
+    match blas::ADDMM_DTYPE_OUT.look_up(self_.key_set() | mat1.key_set() | mat2.key_set() | out.key_set()) {
+        Ok(f) => f(self_, mat1, mat2, out_dtype, beta, alpha, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// `baddbmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.
@@ -2191,9 +2593,10 @@ pub fn baddbmm_dtype(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<Tensor> {
-    (blas::BADDBMM_DTYPE.get(self_.key_set() | batch1.key_set() | batch2.key_set())?)(
-        self_, batch1, batch2, out_dtype, beta, alpha,
-    )
+    match blas::BADDBMM_DTYPE.get(self_.key_set() | batch1.key_set() | batch2.key_set()) {
+        Ok(f) => f(self_, batch1, batch2, out_dtype, beta, alpha),
+        Err(e) => Err(e),
+    }
 }
 
 /// `baddbmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then. Into `out`, which is resized where its shape differs.
@@ -2213,10 +2616,13 @@ pub fn baddbmm_dtype_out(
     alpha: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (blas::BADDBMM_DTYPE_OUT.get(self_.key_set() | batch1.key_set() | batch2.key_set() | out.key_set())?)(
-        self_, batch1, batch2, out_dtype, beta, alpha, out,
-    )
+    or_return!(out::writable(out));
+    match blas::BADDBMM_DTYPE_OUT
+        .look_up(self_.key_set() | batch1.key_set() | batch2.key_set() | out.key_set())
+    {
+        Ok(f) => f(self_, batch1, batch2, out_dtype, beta, alpha, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Dot products along a dimension, the first factor conjugated.
@@ -2233,7 +2639,10 @@ pub fn baddbmm_dtype_out(
 /// Documented defaults: `dim = -1`.
 #[doc(alias = "torch.linalg.vecdot")]
 pub fn linalg_vecdot(x: &Tensor, y: &Tensor, dim: i64) -> Result<Tensor> {
-    (blas::LINALG_VECDOT.get(x.key_set() | y.key_set())?)(x, y, dim)
+    match blas::LINALG_VECDOT.get(x.key_set() | y.key_set()) {
+        Ok(f) => f(x, y, dim),
+        Err(e) => Err(e),
+    }
 }
 
 /// Dot products along a dimension, the first factor conjugated. Into `out`, which is resized where its shape differs.
@@ -2245,8 +2654,11 @@ pub fn linalg_vecdot(x: &Tensor, y: &Tensor, dim: i64) -> Result<Tensor> {
 /// Documented defaults: `dim = -1`.
 #[doc(alias = "torch.linalg.vecdot")]
 pub fn linalg_vecdot_out(x: &Tensor, y: &Tensor, dim: i64, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (blas::LINALG_VECDOT_OUT.get(x.key_set() | y.key_set() | out.key_set())?)(x, y, dim, out)
+    or_return!(out::writable(out));
+    match blas::LINALG_VECDOT_OUT.look_up(x.key_set() | y.key_set() | out.key_set()) {
+        Ok(f) => f(x, y, dim, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Cross products along a dimension of size 3.
@@ -2263,7 +2675,10 @@ pub fn linalg_vecdot_out(x: &Tensor, y: &Tensor, dim: i64, out: &mut Tensor) -> 
 /// Documented defaults: `dim = -1`.
 #[doc(alias = "torch.linalg.cross")]
 pub fn linalg_cross(self_: &Tensor, other: &Tensor, dim: i64) -> Result<Tensor> {
-    (blas::LINALG_CROSS.get(self_.key_set() | other.key_set())?)(self_, other, dim)
+    match blas::LINALG_CROSS.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other, dim),
+        Err(e) => Err(e),
+    }
 }
 
 /// Cross products along a dimension of size 3. Into `out`, which is resized where its shape differs.
@@ -2275,8 +2690,11 @@ pub fn linalg_cross(self_: &Tensor, other: &Tensor, dim: i64) -> Result<Tensor> 
 /// Documented defaults: `dim = -1`.
 #[doc(alias = "torch.linalg.cross")]
 pub fn linalg_cross_out(self_: &Tensor, other: &Tensor, dim: i64, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (blas::LINALG_CROSS_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, dim, out)
+    or_return!(out::writable(out));
+    match blas::LINALG_CROSS_OUT.look_up(self_.key_set() | other.key_set() | out.key_set()) {
+        Ok(f) => f(self_, other, dim, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Cross products along a dimension of size 3, the first such one unless it is named.
@@ -2294,7 +2712,10 @@ pub fn linalg_cross_out(self_: &Tensor, other: &Tensor, dim: i64, out: &mut Tens
 #[doc(alias = "torch.cross")]
 #[doc(alias = "torch.Tensor.cross")]
 pub fn cross(self_: &Tensor, other: &Tensor, dim: Option<i64>) -> Result<Tensor> {
-    (blas::CROSS.get(self_.key_set() | other.key_set())?)(self_, other, dim)
+    match blas::CROSS.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other, dim),
+        Err(e) => Err(e),
+    }
 }
 
 /// Cross products along a dimension of size 3, the first such one unless it is named. Into `out`, which is resized where its shape differs.
@@ -2306,8 +2727,11 @@ pub fn cross(self_: &Tensor, other: &Tensor, dim: Option<i64>) -> Result<Tensor>
 /// Documented defaults: `dim = None`.
 #[doc(alias = "torch.cross")]
 pub fn cross_out(self_: &Tensor, other: &Tensor, dim: Option<i64>, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (blas::CROSS_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, dim, out)
+    or_return!(out::writable(out));
+    match blas::CROSS_OUT.look_up(self_.key_set() | other.key_set() | out.key_set()) {
+        Ok(f) => f(self_, other, dim, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// The product of several matrices in the cheapest order; the first and last may be vectors.
@@ -2322,7 +2746,10 @@ pub fn cross_out(self_: &Tensor, other: &Tensor, dim: Option<i64>, out: &mut Ten
 /// ```
 #[doc(alias = "torch.linalg.multi_dot")]
 pub fn linalg_multi_dot(tensors: &[Tensor]) -> Result<Tensor> {
-    (blas::LINALG_MULTI_DOT.get(list_keys(tensors))?)(tensors)
+    match blas::LINALG_MULTI_DOT.get(list_keys(tensors)) {
+        Ok(f) => f(tensors),
+        Err(e) => Err(e),
+    }
 }
 
 /// The product of several matrices in the cheapest order; the first and last may be vectors. Into `out`, which is resized where its shape differs.
@@ -2332,8 +2759,11 @@ pub fn linalg_multi_dot(tensors: &[Tensor]) -> Result<Tensor> {
 /// - Errors: fewer than two tensors. sizes that do not fit. different dtypes.
 #[doc(alias = "torch.linalg.multi_dot")]
 pub fn linalg_multi_dot_out(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (blas::LINALG_MULTI_DOT_OUT.get(list_keys(tensors) | out.key_set())?)(tensors, out)
+    or_return!(out::writable(out));
+    match blas::LINALG_MULTI_DOT_OUT.look_up(list_keys(tensors) | out.key_set()) {
+        Ok(f) => f(tensors, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Whether elements are equal.
@@ -2349,7 +2779,10 @@ pub fn linalg_multi_dot_out(tensors: &[Tensor], out: &mut Tensor) -> Result<()> 
 #[doc(alias = "torch.eq")]
 #[doc(alias = "torch.Tensor.eq")]
 pub fn eq(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (comparison::EQ.get(self_.key_set() | other.key_set())?)(self_, other)
+    match comparison::EQ.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// Whether elements are equal. In place: the first tensor takes the result.
@@ -2359,8 +2792,11 @@ pub fn eq(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// - Errors: sizes that do not broadcast.
 #[doc(alias = "torch.Tensor.eq_")]
 pub fn eq_(self_: &Tensor, other: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (comparison::EQ_.get(self_.key_set() | other.key_set())?)(self_, other)
+    or_return!(out::writable(self_));
+    match comparison::EQ_.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// Whether elements are equal. Into `out`, which is resized where its shape differs.
@@ -2370,8 +2806,11 @@ pub fn eq_(self_: &Tensor, other: &Tensor) -> Result<()> {
 /// - Errors: sizes that do not broadcast.
 #[doc(alias = "torch.eq")]
 pub fn eq_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (comparison::EQ_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+    or_return!(out::writable(out));
+    match comparison::EQ_OUT.look_up(self_.key_set() | other.key_set() | out.key_set()) {
+        Ok(f) => f(self_, other, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Whether elements differ.
@@ -2389,7 +2828,10 @@ pub fn eq_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.not_equal")]
 #[doc(alias = "torch.Tensor.not_equal")]
 pub fn ne(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (comparison::NE.get(self_.key_set() | other.key_set())?)(self_, other)
+    match comparison::NE.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// Whether elements differ. In place: the first tensor takes the result.
@@ -2400,8 +2842,11 @@ pub fn ne(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 #[doc(alias = "torch.Tensor.ne_")]
 #[doc(alias = "torch.Tensor.not_equal_")]
 pub fn ne_(self_: &Tensor, other: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (comparison::NE_.get(self_.key_set() | other.key_set())?)(self_, other)
+    or_return!(out::writable(self_));
+    match comparison::NE_.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// Whether elements differ. Into `out`, which is resized where its shape differs.
@@ -2412,8 +2857,11 @@ pub fn ne_(self_: &Tensor, other: &Tensor) -> Result<()> {
 #[doc(alias = "torch.ne")]
 #[doc(alias = "torch.not_equal")]
 pub fn ne_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (comparison::NE_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+    or_return!(out::writable(out));
+    match comparison::NE_OUT.look_up(self_.key_set() | other.key_set() | out.key_set()) {
+        Ok(f) => f(self_, other, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Whether elements are smaller than those of `other`.
@@ -2431,7 +2879,10 @@ pub fn ne_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.less")]
 #[doc(alias = "torch.Tensor.less")]
 pub fn lt(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (comparison::LT.get(self_.key_set() | other.key_set())?)(self_, other)
+    match comparison::LT.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// Whether elements are smaller than those of `other`. In place: the first tensor takes the result.
@@ -2442,8 +2893,11 @@ pub fn lt(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 #[doc(alias = "torch.Tensor.lt_")]
 #[doc(alias = "torch.Tensor.less_")]
 pub fn lt_(self_: &Tensor, other: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (comparison::LT_.get(self_.key_set() | other.key_set())?)(self_, other)
+    or_return!(out::writable(self_));
+    match comparison::LT_.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// Whether elements are smaller than those of `other`. Into `out`, which is resized where its shape differs.
@@ -2454,8 +2908,11 @@ pub fn lt_(self_: &Tensor, other: &Tensor) -> Result<()> {
 #[doc(alias = "torch.lt")]
 #[doc(alias = "torch.less")]
 pub fn lt_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (comparison::LT_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+    or_return!(out::writable(out));
+    match comparison::LT_OUT.look_up(self_.key_set() | other.key_set() | out.key_set()) {
+        Ok(f) => f(self_, other, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Whether elements are smaller than those of `other` or equal.
@@ -2473,7 +2930,10 @@ pub fn lt_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.less_equal")]
 #[doc(alias = "torch.Tensor.less_equal")]
 pub fn le(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (comparison::LE.get(self_.key_set() | other.key_set())?)(self_, other)
+    match comparison::LE.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// Whether elements are smaller than those of `other` or equal. In place: the first tensor takes the result.
@@ -2484,8 +2944,11 @@ pub fn le(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 #[doc(alias = "torch.Tensor.le_")]
 #[doc(alias = "torch.Tensor.less_equal_")]
 pub fn le_(self_: &Tensor, other: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (comparison::LE_.get(self_.key_set() | other.key_set())?)(self_, other)
+    or_return!(out::writable(self_));
+    match comparison::LE_.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// Whether elements are smaller than those of `other` or equal. Into `out`, which is resized where its shape differs.
@@ -2496,8 +2959,11 @@ pub fn le_(self_: &Tensor, other: &Tensor) -> Result<()> {
 #[doc(alias = "torch.le")]
 #[doc(alias = "torch.less_equal")]
 pub fn le_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (comparison::LE_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+    or_return!(out::writable(out));
+    match comparison::LE_OUT.look_up(self_.key_set() | other.key_set() | out.key_set()) {
+        Ok(f) => f(self_, other, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Whether elements are larger than those of `other`.
@@ -2515,7 +2981,10 @@ pub fn le_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.greater")]
 #[doc(alias = "torch.Tensor.greater")]
 pub fn gt(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (comparison::GT.get(self_.key_set() | other.key_set())?)(self_, other)
+    match comparison::GT.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// Whether elements are larger than those of `other`. In place: the first tensor takes the result.
@@ -2526,8 +2995,11 @@ pub fn gt(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 #[doc(alias = "torch.Tensor.gt_")]
 #[doc(alias = "torch.Tensor.greater_")]
 pub fn gt_(self_: &Tensor, other: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (comparison::GT_.get(self_.key_set() | other.key_set())?)(self_, other)
+    or_return!(out::writable(self_));
+    match comparison::GT_.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// Whether elements are larger than those of `other`. Into `out`, which is resized where its shape differs.
@@ -2538,8 +3010,11 @@ pub fn gt_(self_: &Tensor, other: &Tensor) -> Result<()> {
 #[doc(alias = "torch.gt")]
 #[doc(alias = "torch.greater")]
 pub fn gt_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (comparison::GT_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+    or_return!(out::writable(out));
+    match comparison::GT_OUT.look_up(self_.key_set() | other.key_set() | out.key_set()) {
+        Ok(f) => f(self_, other, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Whether elements are larger than those of `other` or equal.
@@ -2557,7 +3032,10 @@ pub fn gt_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.greater_equal")]
 #[doc(alias = "torch.Tensor.greater_equal")]
 pub fn ge(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (comparison::GE.get(self_.key_set() | other.key_set())?)(self_, other)
+    match comparison::GE.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// Whether elements are larger than those of `other` or equal. In place: the first tensor takes the result.
@@ -2568,8 +3046,11 @@ pub fn ge(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 #[doc(alias = "torch.Tensor.ge_")]
 #[doc(alias = "torch.Tensor.greater_equal_")]
 pub fn ge_(self_: &Tensor, other: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (comparison::GE_.get(self_.key_set() | other.key_set())?)(self_, other)
+    or_return!(out::writable(self_));
+    match comparison::GE_.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// Whether elements are larger than those of `other` or equal. Into `out`, which is resized where its shape differs.
@@ -2580,8 +3061,11 @@ pub fn ge_(self_: &Tensor, other: &Tensor) -> Result<()> {
 #[doc(alias = "torch.ge")]
 #[doc(alias = "torch.greater_equal")]
 pub fn ge_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (comparison::GE_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+    or_return!(out::writable(out));
+    match comparison::GE_OUT.look_up(self_.key_set() | other.key_set() | out.key_set()) {
+        Ok(f) => f(self_, other, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Whether both elements are non-zero.
@@ -2597,7 +3081,10 @@ pub fn ge_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.logical_and")]
 #[doc(alias = "torch.Tensor.logical_and")]
 pub fn logical_and(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (comparison::LOGICAL_AND.get(self_.key_set() | other.key_set())?)(self_, other)
+    match comparison::LOGICAL_AND.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// Whether both elements are non-zero. In place: the first tensor takes the result.
@@ -2607,8 +3094,11 @@ pub fn logical_and(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// - Errors: sizes that do not broadcast.
 #[doc(alias = "torch.Tensor.logical_and_")]
 pub fn logical_and_(self_: &Tensor, other: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (comparison::LOGICAL_AND_.get(self_.key_set() | other.key_set())?)(self_, other)
+    or_return!(out::writable(self_));
+    match comparison::LOGICAL_AND_.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// Whether both elements are non-zero. Into `out`, which is resized where its shape differs.
@@ -2618,8 +3108,11 @@ pub fn logical_and_(self_: &Tensor, other: &Tensor) -> Result<()> {
 /// - Errors: sizes that do not broadcast.
 #[doc(alias = "torch.logical_and")]
 pub fn logical_and_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (comparison::LOGICAL_AND_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+    or_return!(out::writable(out));
+    match comparison::LOGICAL_AND_OUT.look_up(self_.key_set() | other.key_set() | out.key_set()) {
+        Ok(f) => f(self_, other, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Whether either element is non-zero.
@@ -2635,7 +3128,10 @@ pub fn logical_and_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Resu
 #[doc(alias = "torch.logical_or")]
 #[doc(alias = "torch.Tensor.logical_or")]
 pub fn logical_or(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (comparison::LOGICAL_OR.get(self_.key_set() | other.key_set())?)(self_, other)
+    match comparison::LOGICAL_OR.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// Whether either element is non-zero. In place: the first tensor takes the result.
@@ -2645,8 +3141,11 @@ pub fn logical_or(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// - Errors: sizes that do not broadcast.
 #[doc(alias = "torch.Tensor.logical_or_")]
 pub fn logical_or_(self_: &Tensor, other: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (comparison::LOGICAL_OR_.get(self_.key_set() | other.key_set())?)(self_, other)
+    or_return!(out::writable(self_));
+    match comparison::LOGICAL_OR_.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// Whether either element is non-zero. Into `out`, which is resized where its shape differs.
@@ -2656,8 +3155,11 @@ pub fn logical_or_(self_: &Tensor, other: &Tensor) -> Result<()> {
 /// - Errors: sizes that do not broadcast.
 #[doc(alias = "torch.logical_or")]
 pub fn logical_or_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (comparison::LOGICAL_OR_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+    or_return!(out::writable(out));
+    match comparison::LOGICAL_OR_OUT.look_up(self_.key_set() | other.key_set() | out.key_set()) {
+        Ok(f) => f(self_, other, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Whether exactly one element is non-zero.
@@ -2673,7 +3175,10 @@ pub fn logical_or_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Resul
 #[doc(alias = "torch.logical_xor")]
 #[doc(alias = "torch.Tensor.logical_xor")]
 pub fn logical_xor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (comparison::LOGICAL_XOR.get(self_.key_set() | other.key_set())?)(self_, other)
+    match comparison::LOGICAL_XOR.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// Whether exactly one element is non-zero. In place: the first tensor takes the result.
@@ -2683,8 +3188,11 @@ pub fn logical_xor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// - Errors: sizes that do not broadcast.
 #[doc(alias = "torch.Tensor.logical_xor_")]
 pub fn logical_xor_(self_: &Tensor, other: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (comparison::LOGICAL_XOR_.get(self_.key_set() | other.key_set())?)(self_, other)
+    or_return!(out::writable(self_));
+    match comparison::LOGICAL_XOR_.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// Whether exactly one element is non-zero. Into `out`, which is resized where its shape differs.
@@ -2694,8 +3202,11 @@ pub fn logical_xor_(self_: &Tensor, other: &Tensor) -> Result<()> {
 /// - Errors: sizes that do not broadcast.
 #[doc(alias = "torch.logical_xor")]
 pub fn logical_xor_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (comparison::LOGICAL_XOR_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+    or_return!(out::writable(out));
+    match comparison::LOGICAL_XOR_OUT.look_up(self_.key_set() | other.key_set() | out.key_set()) {
+        Ok(f) => f(self_, other, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Whether elements are zero.
@@ -2710,7 +3221,10 @@ pub fn logical_xor_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Resu
 #[doc(alias = "torch.logical_not")]
 #[doc(alias = "torch.Tensor.logical_not")]
 pub fn logical_not(self_: &Tensor) -> Result<Tensor> {
-    (comparison::LOGICAL_NOT.get(self_.key_set())?)(self_)
+    match comparison::LOGICAL_NOT.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Whether elements are zero. In place: the first tensor takes the result.
@@ -2720,8 +3234,11 @@ pub fn logical_not(self_: &Tensor) -> Result<Tensor> {
 /// - Errors: none.
 #[doc(alias = "torch.Tensor.logical_not_")]
 pub fn logical_not_(self_: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (comparison::LOGICAL_NOT_.get(self_.key_set())?)(self_)
+    or_return!(out::writable(self_));
+    match comparison::LOGICAL_NOT_.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Whether elements are zero. Into `out`, which is resized where its shape differs.
@@ -2731,8 +3248,11 @@ pub fn logical_not_(self_: &Tensor) -> Result<()> {
 /// - Errors: none.
 #[doc(alias = "torch.logical_not")]
 pub fn logical_not_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (comparison::LOGICAL_NOT_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match comparison::LOGICAL_NOT_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Bits that both have; logical for bools.
@@ -2747,7 +3267,10 @@ pub fn logical_not_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.bitwise_and")]
 #[doc(alias = "torch.Tensor.bitwise_and")]
 pub fn bitwise_and(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (comparison::BITWISE_AND.get(self_.key_set() | other.key_set())?)(self_, other)
+    match comparison::BITWISE_AND.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// Bits that both have; logical for bools. In place: the first tensor takes the result.
@@ -2757,8 +3280,11 @@ pub fn bitwise_and(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// - Errors: sizes that do not broadcast. floating point and complex numbers.
 #[doc(alias = "torch.Tensor.bitwise_and_")]
 pub fn bitwise_and_(self_: &Tensor, other: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (comparison::BITWISE_AND_.get(self_.key_set() | other.key_set())?)(self_, other)
+    or_return!(out::writable(self_));
+    match comparison::BITWISE_AND_.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// Bits that both have; logical for bools. Into `out`, which is resized where its shape differs.
@@ -2768,8 +3294,11 @@ pub fn bitwise_and_(self_: &Tensor, other: &Tensor) -> Result<()> {
 /// - Errors: sizes that do not broadcast. floating point and complex numbers.
 #[doc(alias = "torch.bitwise_and")]
 pub fn bitwise_and_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (comparison::BITWISE_AND_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+    or_return!(out::writable(out));
+    match comparison::BITWISE_AND_OUT.look_up(self_.key_set() | other.key_set() | out.key_set()) {
+        Ok(f) => f(self_, other, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Bits that either has; logical for bools.
@@ -2784,7 +3313,10 @@ pub fn bitwise_and_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Resu
 #[doc(alias = "torch.bitwise_or")]
 #[doc(alias = "torch.Tensor.bitwise_or")]
 pub fn bitwise_or(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (comparison::BITWISE_OR.get(self_.key_set() | other.key_set())?)(self_, other)
+    match comparison::BITWISE_OR.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// Bits that either has; logical for bools. In place: the first tensor takes the result.
@@ -2794,8 +3326,11 @@ pub fn bitwise_or(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// - Errors: sizes that do not broadcast. floating point and complex numbers.
 #[doc(alias = "torch.Tensor.bitwise_or_")]
 pub fn bitwise_or_(self_: &Tensor, other: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (comparison::BITWISE_OR_.get(self_.key_set() | other.key_set())?)(self_, other)
+    or_return!(out::writable(self_));
+    match comparison::BITWISE_OR_.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// Bits that either has; logical for bools. Into `out`, which is resized where its shape differs.
@@ -2805,8 +3340,11 @@ pub fn bitwise_or_(self_: &Tensor, other: &Tensor) -> Result<()> {
 /// - Errors: sizes that do not broadcast. floating point and complex numbers.
 #[doc(alias = "torch.bitwise_or")]
 pub fn bitwise_or_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (comparison::BITWISE_OR_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+    or_return!(out::writable(out));
+    match comparison::BITWISE_OR_OUT.look_up(self_.key_set() | other.key_set() | out.key_set()) {
+        Ok(f) => f(self_, other, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Bits that exactly one has; logical for bools.
@@ -2821,7 +3359,10 @@ pub fn bitwise_or_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Resul
 #[doc(alias = "torch.bitwise_xor")]
 #[doc(alias = "torch.Tensor.bitwise_xor")]
 pub fn bitwise_xor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (comparison::BITWISE_XOR.get(self_.key_set() | other.key_set())?)(self_, other)
+    match comparison::BITWISE_XOR.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// Bits that exactly one has; logical for bools. In place: the first tensor takes the result.
@@ -2831,8 +3372,11 @@ pub fn bitwise_xor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// - Errors: sizes that do not broadcast. floating point and complex numbers.
 #[doc(alias = "torch.Tensor.bitwise_xor_")]
 pub fn bitwise_xor_(self_: &Tensor, other: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (comparison::BITWISE_XOR_.get(self_.key_set() | other.key_set())?)(self_, other)
+    or_return!(out::writable(self_));
+    match comparison::BITWISE_XOR_.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// Bits that exactly one has; logical for bools. Into `out`, which is resized where its shape differs.
@@ -2842,8 +3386,11 @@ pub fn bitwise_xor_(self_: &Tensor, other: &Tensor) -> Result<()> {
 /// - Errors: sizes that do not broadcast. floating point and complex numbers.
 #[doc(alias = "torch.bitwise_xor")]
 pub fn bitwise_xor_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (comparison::BITWISE_XOR_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+    or_return!(out::writable(out));
+    match comparison::BITWISE_XOR_OUT.look_up(self_.key_set() | other.key_set() | out.key_set()) {
+        Ok(f) => f(self_, other, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// All bits flipped; logical for bools.
@@ -2858,7 +3405,10 @@ pub fn bitwise_xor_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Resu
 #[doc(alias = "torch.bitwise_not")]
 #[doc(alias = "torch.Tensor.bitwise_not")]
 pub fn bitwise_not(self_: &Tensor) -> Result<Tensor> {
-    (comparison::BITWISE_NOT.get(self_.key_set())?)(self_)
+    match comparison::BITWISE_NOT.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// All bits flipped; logical for bools. In place: the first tensor takes the result.
@@ -2868,8 +3418,11 @@ pub fn bitwise_not(self_: &Tensor) -> Result<Tensor> {
 /// - Errors: floating point and complex numbers.
 #[doc(alias = "torch.Tensor.bitwise_not_")]
 pub fn bitwise_not_(self_: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (comparison::BITWISE_NOT_.get(self_.key_set())?)(self_)
+    or_return!(out::writable(self_));
+    match comparison::BITWISE_NOT_.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// All bits flipped; logical for bools. Into `out`, which is resized where its shape differs.
@@ -2879,8 +3432,11 @@ pub fn bitwise_not_(self_: &Tensor) -> Result<()> {
 /// - Errors: floating point and complex numbers.
 #[doc(alias = "torch.bitwise_not")]
 pub fn bitwise_not_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (comparison::BITWISE_NOT_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match comparison::BITWISE_NOT_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Bits shifted to the left by `other`.
@@ -2895,7 +3451,10 @@ pub fn bitwise_not_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.bitwise_left_shift")]
 #[doc(alias = "torch.Tensor.bitwise_left_shift")]
 pub fn bitwise_left_shift(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (comparison::BITWISE_LEFT_SHIFT.get(self_.key_set() | other.key_set())?)(self_, other)
+    match comparison::BITWISE_LEFT_SHIFT.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// Bits shifted to the left by `other`. In place: the first tensor takes the result.
@@ -2905,8 +3464,11 @@ pub fn bitwise_left_shift(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// - Errors: sizes that do not broadcast. bool, floating point and complex numbers.
 #[doc(alias = "torch.Tensor.bitwise_left_shift_")]
 pub fn bitwise_left_shift_(self_: &Tensor, other: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (comparison::BITWISE_LEFT_SHIFT_.get(self_.key_set() | other.key_set())?)(self_, other)
+    or_return!(out::writable(self_));
+    match comparison::BITWISE_LEFT_SHIFT_.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// Bits shifted to the left by `other`. Into `out`, which is resized where its shape differs.
@@ -2916,10 +3478,11 @@ pub fn bitwise_left_shift_(self_: &Tensor, other: &Tensor) -> Result<()> {
 /// - Errors: sizes that do not broadcast. bool, floating point and complex numbers.
 #[doc(alias = "torch.bitwise_left_shift")]
 pub fn bitwise_left_shift_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (comparison::BITWISE_LEFT_SHIFT_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(
-        self_, other, out,
-    )
+    or_return!(out::writable(out));
+    match comparison::BITWISE_LEFT_SHIFT_OUT.look_up(self_.key_set() | other.key_set() | out.key_set()) {
+        Ok(f) => f(self_, other, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Bits shifted to the right by `other`, keeping the sign.
@@ -2934,7 +3497,10 @@ pub fn bitwise_left_shift_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) 
 #[doc(alias = "torch.bitwise_right_shift")]
 #[doc(alias = "torch.Tensor.bitwise_right_shift")]
 pub fn bitwise_right_shift(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (comparison::BITWISE_RIGHT_SHIFT.get(self_.key_set() | other.key_set())?)(self_, other)
+    match comparison::BITWISE_RIGHT_SHIFT.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// Bits shifted to the right by `other`, keeping the sign. In place: the first tensor takes the result.
@@ -2944,8 +3510,11 @@ pub fn bitwise_right_shift(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// - Errors: sizes that do not broadcast. bool, floating point and complex numbers.
 #[doc(alias = "torch.Tensor.bitwise_right_shift_")]
 pub fn bitwise_right_shift_(self_: &Tensor, other: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (comparison::BITWISE_RIGHT_SHIFT_.get(self_.key_set() | other.key_set())?)(self_, other)
+    or_return!(out::writable(self_));
+    match comparison::BITWISE_RIGHT_SHIFT_.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// Bits shifted to the right by `other`, keeping the sign. Into `out`, which is resized where its shape differs.
@@ -2955,10 +3524,11 @@ pub fn bitwise_right_shift_(self_: &Tensor, other: &Tensor) -> Result<()> {
 /// - Errors: sizes that do not broadcast. bool, floating point and complex numbers.
 #[doc(alias = "torch.bitwise_right_shift")]
 pub fn bitwise_right_shift_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (comparison::BITWISE_RIGHT_SHIFT_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(
-        self_, other, out,
-    )
+    or_return!(out::writable(out));
+    match comparison::BITWISE_RIGHT_SHIFT_OUT.look_up(self_.key_set() | other.key_set() | out.key_set()) {
+        Ok(f) => f(self_, other, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Whether elements are NaN.
@@ -2973,7 +3543,10 @@ pub fn bitwise_right_shift_out(self_: &Tensor, other: &Tensor, out: &mut Tensor)
 #[doc(alias = "torch.isnan")]
 #[doc(alias = "torch.Tensor.isnan")]
 pub fn isnan(self_: &Tensor) -> Result<Tensor> {
-    (comparison::ISNAN.get(self_.key_set())?)(self_)
+    match comparison::ISNAN.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Whether elements are infinite.
@@ -2988,7 +3561,10 @@ pub fn isnan(self_: &Tensor) -> Result<Tensor> {
 #[doc(alias = "torch.isinf")]
 #[doc(alias = "torch.Tensor.isinf")]
 pub fn isinf(self_: &Tensor) -> Result<Tensor> {
-    (comparison::ISINF.get(self_.key_set())?)(self_)
+    match comparison::ISINF.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Whether elements are neither infinite nor NaN.
@@ -3003,7 +3579,10 @@ pub fn isinf(self_: &Tensor) -> Result<Tensor> {
 #[doc(alias = "torch.isfinite")]
 #[doc(alias = "torch.Tensor.isfinite")]
 pub fn isfinite(self_: &Tensor) -> Result<Tensor> {
-    (comparison::ISFINITE.get(self_.key_set())?)(self_)
+    match comparison::ISFINITE.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Whether elements are plus infinity.
@@ -3019,7 +3598,10 @@ pub fn isfinite(self_: &Tensor) -> Result<Tensor> {
 #[doc(alias = "torch.isposinf")]
 #[doc(alias = "torch.Tensor.isposinf")]
 pub fn isposinf(self_: &Tensor) -> Result<Tensor> {
-    (comparison::ISPOSINF.get(self_.key_set())?)(self_)
+    match comparison::ISPOSINF.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Whether elements are plus infinity. Into `out`, which is resized where its shape differs.
@@ -3029,8 +3611,11 @@ pub fn isposinf(self_: &Tensor) -> Result<Tensor> {
 /// - Errors: complex numbers.
 #[doc(alias = "torch.isposinf")]
 pub fn isposinf_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (comparison::ISPOSINF_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match comparison::ISPOSINF_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Whether elements are minus infinity.
@@ -3046,7 +3631,10 @@ pub fn isposinf_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.isneginf")]
 #[doc(alias = "torch.Tensor.isneginf")]
 pub fn isneginf(self_: &Tensor) -> Result<Tensor> {
-    (comparison::ISNEGINF.get(self_.key_set())?)(self_)
+    match comparison::ISNEGINF.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Whether elements are minus infinity. Into `out`, which is resized where its shape differs.
@@ -3056,8 +3644,11 @@ pub fn isneginf(self_: &Tensor) -> Result<Tensor> {
 /// - Errors: complex numbers.
 #[doc(alias = "torch.isneginf")]
 pub fn isneginf_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (comparison::ISNEGINF_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match comparison::ISNEGINF_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Whether imaginary parts are 0.
@@ -3073,7 +3664,10 @@ pub fn isneginf_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.isreal")]
 #[doc(alias = "torch.Tensor.isreal")]
 pub fn isreal(self_: &Tensor) -> Result<Tensor> {
-    (comparison::ISREAL.get(self_.key_set())?)(self_)
+    match comparison::ISREAL.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Whether `|self - other| <= atol + rtol * |other|`; NaNs are equal with `equal_nan`.
@@ -3091,7 +3685,10 @@ pub fn isreal(self_: &Tensor) -> Result<Tensor> {
 #[doc(alias = "torch.isclose")]
 #[doc(alias = "torch.Tensor.isclose")]
 pub fn isclose(self_: &Tensor, other: &Tensor, rtol: f64, atol: f64, equal_nan: bool) -> Result<Tensor> {
-    (comparison::ISCLOSE.get(self_.key_set() | other.key_set())?)(self_, other, rtol, atol, equal_nan)
+    match comparison::ISCLOSE.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other, rtol, atol, equal_nan),
+        Err(e) => Err(e),
+    }
 }
 
 /// Whether all elements are close, by `isclose`.
@@ -3109,7 +3706,10 @@ pub fn isclose(self_: &Tensor, other: &Tensor, rtol: f64, atol: f64, equal_nan: 
 #[doc(alias = "torch.allclose")]
 #[doc(alias = "torch.Tensor.allclose")]
 pub fn allclose(self_: &Tensor, other: &Tensor, rtol: f64, atol: f64, equal_nan: bool) -> Result<bool> {
-    (comparison::ALLCLOSE.get(self_.key_set() | other.key_set())?)(self_, other, rtol, atol, equal_nan)
+    match comparison::ALLCLOSE.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other, rtol, atol, equal_nan),
+        Err(e) => Err(e),
+    }
 }
 
 /// Whether both have the same shape and elements.
@@ -3125,7 +3725,10 @@ pub fn allclose(self_: &Tensor, other: &Tensor, rtol: f64, atol: f64, equal_nan:
 #[doc(alias = "torch.equal")]
 #[doc(alias = "torch.Tensor.equal")]
 pub fn equal(self_: &Tensor, other: &Tensor) -> Result<bool> {
-    (comparison::EQUAL.get(self_.key_set() | other.key_set())?)(self_, other)
+    match comparison::EQUAL.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// Whether each element is among the others.
@@ -3142,12 +3745,10 @@ pub fn equal(self_: &Tensor, other: &Tensor) -> Result<bool> {
 /// Documented defaults: `assume_unique = false`, `invert = false`.
 #[doc(alias = "torch.isin")]
 pub fn isin(elements: &Tensor, test_elements: &Tensor, assume_unique: bool, invert: bool) -> Result<Tensor> {
-    (comparison::ISIN.get(elements.key_set() | test_elements.key_set())?)(
-        elements,
-        test_elements,
-        assume_unique,
-        invert,
-    )
+    match comparison::ISIN.get(elements.key_set() | test_elements.key_set()) {
+        Ok(f) => f(elements, test_elements, assume_unique, invert),
+        Err(e) => Err(e),
+    }
 }
 
 /// Whether each element is among the others. Into `out`, which is resized where its shape differs.
@@ -3165,14 +3766,11 @@ pub fn isin_out(
     invert: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (comparison::ISIN_OUT.get(elements.key_set() | test_elements.key_set() | out.key_set())?)(
-        elements,
-        test_elements,
-        assume_unique,
-        invert,
-        out,
-    )
+    or_return!(out::writable(out));
+    match comparison::ISIN_OUT.look_up(elements.key_set() | test_elements.key_set() | out.key_set()) {
+        Ok(f) => f(elements, test_elements, assume_unique, invert, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Whether each element is a number.
@@ -3193,7 +3791,10 @@ pub fn isin_number(
     assume_unique: bool,
     invert: bool,
 ) -> Result<Tensor> {
-    (comparison::ISIN_NUMBER.get(elements.key_set())?)(elements, test_element, assume_unique, invert)
+    match comparison::ISIN_NUMBER.get(elements.key_set()) {
+        Ok(f) => f(elements, test_element, assume_unique, invert),
+        Err(e) => Err(e),
+    }
 }
 
 /// Whether each element is a number. Into `out`, which is resized where its shape differs.
@@ -3211,14 +3812,11 @@ pub fn isin_number_out(
     invert: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (comparison::ISIN_NUMBER_OUT.get(elements.key_set() | out.key_set())?)(
-        elements,
-        test_element,
-        assume_unique,
-        invert,
-        out,
-    )
+    or_return!(out::writable(out));
+    match comparison::ISIN_NUMBER_OUT.look_up(elements.key_set() | out.key_set()) {
+        Ok(f) => f(elements, test_element, assume_unique, invert, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Whether a number is among the elements.
@@ -3241,7 +3839,10 @@ pub fn number_isin(
     assume_unique: bool,
     invert: bool,
 ) -> Result<Tensor> {
-    (comparison::NUMBER_ISIN.get(test_elements.key_set())?)(element, test_elements, assume_unique, invert)
+    match comparison::NUMBER_ISIN.get(test_elements.key_set()) {
+        Ok(f) => f(element, test_elements, assume_unique, invert),
+        Err(e) => Err(e),
+    }
 }
 
 /// Whether a number is among the elements. Into `out`, which is resized where its shape differs.
@@ -3259,14 +3860,11 @@ pub fn number_isin_out(
     invert: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (comparison::NUMBER_ISIN_OUT.get(test_elements.key_set() | out.key_set())?)(
-        element,
-        test_elements,
-        assume_unique,
-        invert,
-        out,
-    )
+    or_return!(out::writable(out));
+    match comparison::NUMBER_ISIN_OUT.look_up(test_elements.key_set() | out.key_set()) {
+        Ok(f) => f(element, test_elements, assume_unique, invert, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// A copy with memory of its own.
@@ -3286,7 +3884,10 @@ pub fn number_isin_out(
 #[doc(alias = "torch.clone")]
 #[doc(alias = "torch.Tensor.clone")]
 pub fn clone(self_: &Tensor, memory_format: Option<MemoryFormat>) -> Result<Tensor> {
-    (copy::CLONE.get(self_.key_set())?)(self_, memory_format)
+    match copy::CLONE.get(self_.key_set()) {
+        Ok(f) => f(self_, memory_format),
+        Err(e) => Err(e),
+    }
 }
 
 /// Copies the elements of `src`, broadcast and cast, into the tensor.
@@ -3304,8 +3905,11 @@ pub fn clone(self_: &Tensor, memory_format: Option<MemoryFormat>) -> Result<Tens
 /// Documented defaults: `non_blocking = false`.
 #[doc(alias = "torch.Tensor.copy_")]
 pub fn copy_(self_: &Tensor, src: &Tensor, non_blocking: bool) -> Result<()> {
-    out::writable(self_)?;
-    (copy::COPY_.get(self_.key_set() | src.key_set())?)(self_, src, non_blocking)
+    or_return!(out::writable(self_));
+    match copy::COPY_.get(self_.key_set() | src.key_set()) {
+        Ok(f) => f(self_, src, non_blocking),
+        Err(e) => Err(e),
+    }
 }
 
 /// A copy in another dtype, on another device, in another memory format.
@@ -3327,15 +3931,10 @@ pub fn to_copy(
     if pin_memory == Some(true) {
         return pinned::made(to_copy(self_, dtype, layout, device, None, non_blocking, memory_format)?);
     }
-    (copy::TO_COPY.get(self_.key_set())?)(
-        self_,
-        dtype,
-        layout,
-        device,
-        pin_memory,
-        non_blocking,
-        memory_format,
-    )
+    match copy::TO_COPY.get(self_.key_set()) {
+        Ok(f) => f(self_, dtype, layout, device, pin_memory, non_blocking, memory_format),
+        Err(e) => Err(e),
+    }
 }
 
 /// The same values in another dtype, on another device, in another memory format; the tensor itself when nothing changes.
@@ -3364,16 +3963,10 @@ pub fn to(
     if pin_memory == Some(true) {
         return pinned::made(to(self_, dtype, layout, device, None, non_blocking, copy, memory_format)?);
     }
-    (copy::TO.get(self_.key_set())?)(
-        self_,
-        dtype,
-        layout,
-        device,
-        pin_memory,
-        non_blocking,
-        copy,
-        memory_format,
-    )
+    match copy::TO.get(self_.key_set()) {
+        Ok(f) => f(self_, dtype, layout, device, pin_memory, non_blocking, copy, memory_format),
+        Err(e) => Err(e),
+    }
 }
 
 /// The same values, contiguous in memory; the tensor itself if it already is.
@@ -3390,7 +3983,10 @@ pub fn to(
 /// Documented defaults: `memory_format = Contiguous`.
 #[doc(alias = "torch.Tensor.contiguous")]
 pub fn contiguous(self_: &Tensor, memory_format: MemoryFormat) -> Result<Tensor> {
-    (copy::CONTIGUOUS.get(self_.key_set())?)(self_, memory_format)
+    match copy::CONTIGUOUS.get(self_.key_set()) {
+        Ok(f) => f(self_, memory_format),
+        Err(e) => Err(e),
+    }
 }
 
 /// The same values without a lazy conjugate bit.
@@ -3406,7 +4002,10 @@ pub fn contiguous(self_: &Tensor, memory_format: MemoryFormat) -> Result<Tensor>
 #[doc(alias = "torch.resolve_conj")]
 #[doc(alias = "torch.Tensor.resolve_conj")]
 pub fn resolve_conj(self_: &Tensor) -> Result<Tensor> {
-    (copy::RESOLVE_CONJ.get(self_.key_set())?)(self_)
+    match copy::RESOLVE_CONJ.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// The same values without a lazy negative bit.
@@ -3422,7 +4021,10 @@ pub fn resolve_conj(self_: &Tensor) -> Result<Tensor> {
 #[doc(alias = "torch.resolve_neg")]
 #[doc(alias = "torch.Tensor.resolve_neg")]
 pub fn resolve_neg(self_: &Tensor) -> Result<Tensor> {
-    (copy::RESOLVE_NEG.get(self_.key_set())?)(self_)
+    match copy::RESOLVE_NEG.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// What `set_` makes of a tensor that requires a gradient: the same memory, and a step that has no derivative.
@@ -3431,7 +4033,10 @@ pub fn resolve_neg(self_: &Tensor) -> Result<Tensor> {
 /// - Dtypes: all; the result has the input's dtype.
 /// - Errors: its gradient: there is none.
 pub fn set_source(source: &Tensor) -> Result<Tensor> {
-    (copy::SET_SOURCE.get(source.key_set())?)(source)
+    match copy::SET_SOURCE.get(source.key_set()) {
+        Ok(f) => f(source),
+        Err(e) => Err(e),
+    }
 }
 
 /// A tensor with undefined content.
@@ -3457,7 +4062,10 @@ pub fn empty(
     if pin_memory == Some(true) {
         return pinned::made(empty(size, dtype, layout, device, None, memory_format)?);
     }
-    (creation::EMPTY.get(device_keys(device))?)(size, dtype, layout, device, pin_memory, memory_format)
+    match creation::EMPTY.get(device_keys(device)) {
+        Ok(f) => f(size, dtype, layout, device, pin_memory, memory_format),
+        Err(e) => Err(e),
+    }
 }
 
 /// A tensor with undefined content. Into `out`, which is resized where its shape differs.
@@ -3477,8 +4085,11 @@ pub fn empty_out(
     memory_format: Option<MemoryFormat>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (creation::EMPTY_OUT.get(out.key_set())?)(size, dtype, layout, device, pin_memory, memory_format, out)
+    or_return!(out::writable(out));
+    match creation::EMPTY_OUT.look_up(out.key_set()) {
+        Ok(f) => f(size, dtype, layout, device, pin_memory, memory_format, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// A tensor with undefined content and the given strides.
@@ -3504,7 +4115,10 @@ pub fn empty_strided(
     if pin_memory == Some(true) {
         return pinned::made(empty_strided(size, stride, dtype, layout, device, None)?);
     }
-    (creation::EMPTY_STRIDED.get(device_keys(device))?)(size, stride, dtype, layout, device, pin_memory)
+    match creation::EMPTY_STRIDED.get(device_keys(device)) {
+        Ok(f) => f(size, stride, dtype, layout, device, pin_memory),
+        Err(e) => Err(e),
+    }
 }
 
 /// A tensor of zeros.
@@ -3529,7 +4143,10 @@ pub fn zeros(
     if pin_memory == Some(true) {
         return pinned::made(zeros(size, dtype, layout, device, None)?);
     }
-    (creation::ZEROS.get(device_keys(device))?)(size, dtype, layout, device, pin_memory)
+    match creation::ZEROS.get(device_keys(device)) {
+        Ok(f) => f(size, dtype, layout, device, pin_memory),
+        Err(e) => Err(e),
+    }
 }
 
 /// A tensor of zeros. Into `out`, which is resized where its shape differs.
@@ -3548,8 +4165,11 @@ pub fn zeros_out(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (creation::ZEROS_OUT.get(out.key_set())?)(size, dtype, layout, device, pin_memory, out)
+    or_return!(out::writable(out));
+    match creation::ZEROS_OUT.look_up(out.key_set()) {
+        Ok(f) => f(size, dtype, layout, device, pin_memory, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// A tensor of ones.
@@ -3574,7 +4194,10 @@ pub fn ones(
     if pin_memory == Some(true) {
         return pinned::made(ones(size, dtype, layout, device, None)?);
     }
-    (creation::ONES.get(device_keys(device))?)(size, dtype, layout, device, pin_memory)
+    match creation::ONES.get(device_keys(device)) {
+        Ok(f) => f(size, dtype, layout, device, pin_memory),
+        Err(e) => Err(e),
+    }
 }
 
 /// A tensor of ones. Into `out`, which is resized where its shape differs.
@@ -3593,8 +4216,11 @@ pub fn ones_out(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (creation::ONES_OUT.get(out.key_set())?)(size, dtype, layout, device, pin_memory, out)
+    or_return!(out::writable(out));
+    match creation::ONES_OUT.look_up(out.key_set()) {
+        Ok(f) => f(size, dtype, layout, device, pin_memory, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// A tensor filled with one number; the number's kind gives the default dtype.
@@ -3620,7 +4246,10 @@ pub fn full(
     if pin_memory == Some(true) {
         return pinned::made(full(size, fill_value, dtype, layout, device, None)?);
     }
-    (creation::FULL.get(device_keys(device))?)(size, fill_value, dtype, layout, device, pin_memory)
+    match creation::FULL.get(device_keys(device)) {
+        Ok(f) => f(size, fill_value, dtype, layout, device, pin_memory),
+        Err(e) => Err(e),
+    }
 }
 
 /// A tensor filled with one number; the number's kind gives the default dtype. Into `out`, which is resized where its shape differs.
@@ -3640,8 +4269,11 @@ pub fn full_out(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (creation::FULL_OUT.get(out.key_set())?)(size, fill_value, dtype, layout, device, pin_memory, out)
+    or_return!(out::writable(out));
+    match creation::FULL_OUT.look_up(out.key_set()) {
+        Ok(f) => f(size, fill_value, dtype, layout, device, pin_memory, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// A tensor with undefined content in the input's shape, dtype and device, unless told otherwise.
@@ -3667,7 +4299,10 @@ pub fn empty_like(
     if pin_memory == Some(true) {
         return pinned::made(empty_like(self_, dtype, layout, device, None, memory_format)?);
     }
-    (creation::EMPTY_LIKE.get(self_.key_set())?)(self_, dtype, layout, device, pin_memory, memory_format)
+    match creation::EMPTY_LIKE.get(self_.key_set()) {
+        Ok(f) => f(self_, dtype, layout, device, pin_memory, memory_format),
+        Err(e) => Err(e),
+    }
 }
 
 /// Zeros in the input's shape, dtype and device, unless told otherwise.
@@ -3693,7 +4328,10 @@ pub fn zeros_like(
     if pin_memory == Some(true) {
         return pinned::made(zeros_like(self_, dtype, layout, device, None, memory_format)?);
     }
-    (creation::ZEROS_LIKE.get(self_.key_set())?)(self_, dtype, layout, device, pin_memory, memory_format)
+    match creation::ZEROS_LIKE.get(self_.key_set()) {
+        Ok(f) => f(self_, dtype, layout, device, pin_memory, memory_format),
+        Err(e) => Err(e),
+    }
 }
 
 /// Ones in the input's shape, dtype and device, unless told otherwise.
@@ -3719,7 +4357,10 @@ pub fn ones_like(
     if pin_memory == Some(true) {
         return pinned::made(ones_like(self_, dtype, layout, device, None, memory_format)?);
     }
-    (creation::ONES_LIKE.get(self_.key_set())?)(self_, dtype, layout, device, pin_memory, memory_format)
+    match creation::ONES_LIKE.get(self_.key_set()) {
+        Ok(f) => f(self_, dtype, layout, device, pin_memory, memory_format),
+        Err(e) => Err(e),
+    }
 }
 
 /// One number in the input's shape, dtype and device, unless told otherwise.
@@ -3746,15 +4387,10 @@ pub fn full_like(
     if pin_memory == Some(true) {
         return pinned::made(full_like(self_, fill_value, dtype, layout, device, None, memory_format)?);
     }
-    (creation::FULL_LIKE.get(self_.key_set())?)(
-        self_,
-        fill_value,
-        dtype,
-        layout,
-        device,
-        pin_memory,
-        memory_format,
-    )
+    match creation::FULL_LIKE.get(self_.key_set()) {
+        Ok(f) => f(self_, fill_value, dtype, layout, device, pin_memory, memory_format),
+        Err(e) => Err(e),
+    }
 }
 
 /// Sets every element to `value`.
@@ -3770,8 +4406,11 @@ pub fn full_like(
 /// ```
 #[doc(alias = "torch.Tensor.fill_")]
 pub fn fill_(self_: &Tensor, value: Scalar) -> Result<()> {
-    out::writable(self_)?;
-    (creation::FILL_.get(self_.key_set())?)(self_, value)
+    or_return!(out::writable(self_));
+    match creation::FILL_.get(self_.key_set()) {
+        Ok(f) => f(self_, value),
+        Err(e) => Err(e),
+    }
 }
 
 /// Sets every element to the value of a zero-dim tensor.
@@ -3787,8 +4426,11 @@ pub fn fill_(self_: &Tensor, value: Scalar) -> Result<()> {
 /// ```
 #[doc(alias = "torch.Tensor.fill_")]
 pub fn fill_tensor_(self_: &Tensor, value: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (creation::FILL_TENSOR_.get(self_.key_set() | value.key_set())?)(self_, value)
+    or_return!(out::writable(self_));
+    match creation::FILL_TENSOR_.get(self_.key_set() | value.key_set()) {
+        Ok(f) => f(self_, value),
+        Err(e) => Err(e),
+    }
 }
 
 /// Sets every element to zero.
@@ -3805,8 +4447,11 @@ pub fn fill_tensor_(self_: &Tensor, value: &Tensor) -> Result<()> {
 #[doc(alias = "torch.Tensor.zero_")]
 #[doc(alias = "torch.zero_")]
 pub fn zero_(self_: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (creation::ZERO_.get(self_.key_set())?)(self_)
+    or_return!(out::writable(self_));
+    match creation::ZERO_.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// The identity matrix.
@@ -3831,7 +4476,10 @@ pub fn eye(
     if pin_memory == Some(true) {
         return pinned::made(eye(n, dtype, layout, device, None)?);
     }
-    (creation::EYE.get(device_keys(device))?)(n, dtype, layout, device, pin_memory)
+    match creation::EYE.get(device_keys(device)) {
+        Ok(f) => f(n, dtype, layout, device, pin_memory),
+        Err(e) => Err(e),
+    }
 }
 
 /// The identity matrix. Into `out`, which is resized where its shape differs.
@@ -3850,8 +4498,11 @@ pub fn eye_out(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (creation::EYE_OUT.get(out.key_set())?)(n, dtype, layout, device, pin_memory, out)
+    or_return!(out::writable(out));
+    match creation::EYE_OUT.look_up(out.key_set()) {
+        Ok(f) => f(n, dtype, layout, device, pin_memory, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Ones on the diagonal of an n by m matrix.
@@ -3877,7 +4528,10 @@ pub fn eye_m(
     if pin_memory == Some(true) {
         return pinned::made(eye_m(n, m, dtype, layout, device, None)?);
     }
-    (creation::EYE_M.get(device_keys(device))?)(n, m, dtype, layout, device, pin_memory)
+    match creation::EYE_M.get(device_keys(device)) {
+        Ok(f) => f(n, m, dtype, layout, device, pin_memory),
+        Err(e) => Err(e),
+    }
 }
 
 /// Ones on the diagonal of an n by m matrix. Into `out`, which is resized where its shape differs.
@@ -3897,8 +4551,11 @@ pub fn eye_m_out(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (creation::EYE_M_OUT.get(out.key_set())?)(n, m, dtype, layout, device, pin_memory, out)
+    or_return!(out::writable(out));
+    match creation::EYE_M_OUT.look_up(out.key_set()) {
+        Ok(f) => f(n, m, dtype, layout, device, pin_memory, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Numbers from 0 to `end`, exclusive.
@@ -3923,7 +4580,10 @@ pub fn arange(
     if pin_memory == Some(true) {
         return pinned::made(arange(end, dtype, layout, device, None)?);
     }
-    (creation::ARANGE.get(device_keys(device))?)(end, dtype, layout, device, pin_memory)
+    match creation::ARANGE.get(device_keys(device)) {
+        Ok(f) => f(end, dtype, layout, device, pin_memory),
+        Err(e) => Err(e),
+    }
 }
 
 /// Numbers from 0 to `end`, exclusive. Into `out`, which is resized where its shape differs.
@@ -3942,8 +4602,11 @@ pub fn arange_out(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (creation::ARANGE_OUT.get(out.key_set())?)(end, dtype, layout, device, pin_memory, out)
+    or_return!(out::writable(out));
+    match creation::ARANGE_OUT.look_up(out.key_set()) {
+        Ok(f) => f(end, dtype, layout, device, pin_memory, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Numbers from `start` to `end`, exclusive.
@@ -3969,7 +4632,10 @@ pub fn arange_start(
     if pin_memory == Some(true) {
         return pinned::made(arange_start(start, end, dtype, layout, device, None)?);
     }
-    (creation::ARANGE_START.get(device_keys(device))?)(start, end, dtype, layout, device, pin_memory)
+    match creation::ARANGE_START.get(device_keys(device)) {
+        Ok(f) => f(start, end, dtype, layout, device, pin_memory),
+        Err(e) => Err(e),
+    }
 }
 
 /// Numbers from `start` to `end`, exclusive. Into `out`, which is resized where its shape differs.
@@ -3989,8 +4655,11 @@ pub fn arange_start_out(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (creation::ARANGE_START_OUT.get(out.key_set())?)(start, end, dtype, layout, device, pin_memory, out)
+    or_return!(out::writable(out));
+    match creation::ARANGE_START_OUT.look_up(out.key_set()) {
+        Ok(f) => f(start, end, dtype, layout, device, pin_memory, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Numbers from `start` to `end`, exclusive, in steps.
@@ -4018,7 +4687,10 @@ pub fn arange_step(
     if pin_memory == Some(true) {
         return pinned::made(arange_step(start, end, step, dtype, layout, device, None)?);
     }
-    (creation::ARANGE_STEP.get(device_keys(device))?)(start, end, step, dtype, layout, device, pin_memory)
+    match creation::ARANGE_STEP.get(device_keys(device)) {
+        Ok(f) => f(start, end, step, dtype, layout, device, pin_memory),
+        Err(e) => Err(e),
+    }
 }
 
 /// Numbers from `start` to `end`, exclusive, in steps. Into `out`, which is resized where its shape differs.
@@ -4039,8 +4711,11 @@ pub fn arange_step_out(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (creation::ARANGE_STEP_OUT.get(out.key_set())?)(start, end, step, dtype, layout, device, pin_memory, out)
+    or_return!(out::writable(out));
+    match creation::ARANGE_STEP_OUT.look_up(out.key_set()) {
+        Ok(f) => f(start, end, step, dtype, layout, device, pin_memory, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Numbers from `start` to `end`, inclusive, in steps.
@@ -4069,7 +4744,10 @@ pub fn range_step(
     if pin_memory == Some(true) {
         return pinned::made(range_step(start, end, step, dtype, layout, device, None)?);
     }
-    (creation::RANGE_STEP.get(device_keys(device))?)(start, end, step, dtype, layout, device, pin_memory)
+    match creation::RANGE_STEP.get(device_keys(device)) {
+        Ok(f) => f(start, end, step, dtype, layout, device, pin_memory),
+        Err(e) => Err(e),
+    }
 }
 
 /// Numbers from `start` to `end`, inclusive, in steps. Into `out`, which is resized where its shape differs.
@@ -4090,8 +4768,11 @@ pub fn range_step_out(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (creation::RANGE_STEP_OUT.get(out.key_set())?)(start, end, step, dtype, layout, device, pin_memory, out)
+    or_return!(out::writable(out));
+    match creation::RANGE_STEP_OUT.look_up(out.key_set()) {
+        Ok(f) => f(start, end, step, dtype, layout, device, pin_memory, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// `linspace` with zero-dim tensors as ends.
@@ -4120,9 +4801,10 @@ pub fn linspace_tensors(
     if pin_memory == Some(true) {
         return pinned::made(linspace_tensors(start, end, steps, dtype, layout, device, None)?);
     }
-    (creation::LINSPACE_TENSORS.get(start.key_set() | end.key_set())?)(
-        start, end, steps, dtype, layout, device, pin_memory,
-    )
+    match creation::LINSPACE_TENSORS.get(start.key_set() | end.key_set()) {
+        Ok(f) => f(start, end, steps, dtype, layout, device, pin_memory),
+        Err(e) => Err(e),
+    }
 }
 
 /// `linspace` with zero-dim tensors as ends. Into `out`, which is resized where its shape differs.
@@ -4143,10 +4825,11 @@ pub fn linspace_tensors_out(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (creation::LINSPACE_TENSORS_OUT.get(start.key_set() | end.key_set() | out.key_set())?)(
-        start, end, steps, dtype, layout, device, pin_memory, out,
-    )
+    or_return!(out::writable(out));
+    match creation::LINSPACE_TENSORS_OUT.look_up(start.key_set() | end.key_set() | out.key_set()) {
+        Ok(f) => f(start, end, steps, dtype, layout, device, pin_memory, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// `linspace` with zero-dim tensors as ends.
@@ -4174,9 +4857,10 @@ pub fn linspace_scalar_tensor(
     if pin_memory == Some(true) {
         return pinned::made(linspace_scalar_tensor(start, end, steps, dtype, layout, device, None)?);
     }
-    (creation::LINSPACE_SCALAR_TENSOR.get(end.key_set())?)(
-        start, end, steps, dtype, layout, device, pin_memory,
-    )
+    match creation::LINSPACE_SCALAR_TENSOR.get(end.key_set()) {
+        Ok(f) => f(start, end, steps, dtype, layout, device, pin_memory),
+        Err(e) => Err(e),
+    }
 }
 
 /// `linspace` with zero-dim tensors as ends. Into `out`, which is resized where its shape differs.
@@ -4197,10 +4881,11 @@ pub fn linspace_scalar_tensor_out(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (creation::LINSPACE_SCALAR_TENSOR_OUT.get(end.key_set() | out.key_set())?)(
-        start, end, steps, dtype, layout, device, pin_memory, out,
-    )
+    or_return!(out::writable(out));
+    match creation::LINSPACE_SCALAR_TENSOR_OUT.look_up(end.key_set() | out.key_set()) {
+        Ok(f) => f(start, end, steps, dtype, layout, device, pin_memory, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// `linspace` with zero-dim tensors as ends.
@@ -4228,9 +4913,10 @@ pub fn linspace_tensor_scalar(
     if pin_memory == Some(true) {
         return pinned::made(linspace_tensor_scalar(start, end, steps, dtype, layout, device, None)?);
     }
-    (creation::LINSPACE_TENSOR_SCALAR.get(start.key_set())?)(
-        start, end, steps, dtype, layout, device, pin_memory,
-    )
+    match creation::LINSPACE_TENSOR_SCALAR.get(start.key_set()) {
+        Ok(f) => f(start, end, steps, dtype, layout, device, pin_memory),
+        Err(e) => Err(e),
+    }
 }
 
 /// `linspace` with zero-dim tensors as ends. Into `out`, which is resized where its shape differs.
@@ -4251,10 +4937,11 @@ pub fn linspace_tensor_scalar_out(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (creation::LINSPACE_TENSOR_SCALAR_OUT.get(start.key_set() | out.key_set())?)(
-        start, end, steps, dtype, layout, device, pin_memory, out,
-    )
+    or_return!(out::writable(out));
+    match creation::LINSPACE_TENSOR_SCALAR_OUT.look_up(start.key_set() | out.key_set()) {
+        Ok(f) => f(start, end, steps, dtype, layout, device, pin_memory, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// `steps` numbers from `start` to `end`, inclusive, evenly spaced.
@@ -4281,7 +4968,10 @@ pub fn linspace(
     if pin_memory == Some(true) {
         return pinned::made(linspace(start, end, steps, dtype, layout, device, None)?);
     }
-    (creation::LINSPACE.get(device_keys(device))?)(start, end, steps, dtype, layout, device, pin_memory)
+    match creation::LINSPACE.get(device_keys(device)) {
+        Ok(f) => f(start, end, steps, dtype, layout, device, pin_memory),
+        Err(e) => Err(e),
+    }
 }
 
 /// `steps` numbers from `start` to `end`, inclusive, evenly spaced. Into `out`, which is resized where its shape differs.
@@ -4302,8 +4992,11 @@ pub fn linspace_out(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (creation::LINSPACE_OUT.get(out.key_set())?)(start, end, steps, dtype, layout, device, pin_memory, out)
+    or_return!(out::writable(out));
+    match creation::LINSPACE_OUT.look_up(out.key_set()) {
+        Ok(f) => f(start, end, steps, dtype, layout, device, pin_memory, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// `logspace` with zero-dim tensors as ends.
@@ -4333,9 +5026,10 @@ pub fn logspace_tensors(
     if pin_memory == Some(true) {
         return pinned::made(logspace_tensors(start, end, steps, base, dtype, layout, device, None)?);
     }
-    (creation::LOGSPACE_TENSORS.get(start.key_set() | end.key_set())?)(
-        start, end, steps, base, dtype, layout, device, pin_memory,
-    )
+    match creation::LOGSPACE_TENSORS.get(start.key_set() | end.key_set()) {
+        Ok(f) => f(start, end, steps, base, dtype, layout, device, pin_memory),
+        Err(e) => Err(e),
+    }
 }
 
 /// `logspace` with zero-dim tensors as ends. Into `out`, which is resized where its shape differs.
@@ -4357,10 +5051,11 @@ pub fn logspace_tensors_out(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (creation::LOGSPACE_TENSORS_OUT.get(start.key_set() | end.key_set() | out.key_set())?)(
-        start, end, steps, base, dtype, layout, device, pin_memory, out,
-    )
+    or_return!(out::writable(out));
+    match creation::LOGSPACE_TENSORS_OUT.look_up(start.key_set() | end.key_set() | out.key_set()) {
+        Ok(f) => f(start, end, steps, base, dtype, layout, device, pin_memory, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// `logspace` with zero-dim tensors as ends.
@@ -4390,9 +5085,10 @@ pub fn logspace_scalar_tensor(
     if pin_memory == Some(true) {
         return pinned::made(logspace_scalar_tensor(start, end, steps, base, dtype, layout, device, None)?);
     }
-    (creation::LOGSPACE_SCALAR_TENSOR.get(end.key_set())?)(
-        start, end, steps, base, dtype, layout, device, pin_memory,
-    )
+    match creation::LOGSPACE_SCALAR_TENSOR.get(end.key_set()) {
+        Ok(f) => f(start, end, steps, base, dtype, layout, device, pin_memory),
+        Err(e) => Err(e),
+    }
 }
 
 /// `logspace` with zero-dim tensors as ends. Into `out`, which is resized where its shape differs.
@@ -4414,10 +5110,11 @@ pub fn logspace_scalar_tensor_out(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (creation::LOGSPACE_SCALAR_TENSOR_OUT.get(end.key_set() | out.key_set())?)(
-        start, end, steps, base, dtype, layout, device, pin_memory, out,
-    )
+    or_return!(out::writable(out));
+    match creation::LOGSPACE_SCALAR_TENSOR_OUT.look_up(end.key_set() | out.key_set()) {
+        Ok(f) => f(start, end, steps, base, dtype, layout, device, pin_memory, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// `logspace` with zero-dim tensors as ends.
@@ -4447,9 +5144,10 @@ pub fn logspace_tensor_scalar(
     if pin_memory == Some(true) {
         return pinned::made(logspace_tensor_scalar(start, end, steps, base, dtype, layout, device, None)?);
     }
-    (creation::LOGSPACE_TENSOR_SCALAR.get(start.key_set())?)(
-        start, end, steps, base, dtype, layout, device, pin_memory,
-    )
+    match creation::LOGSPACE_TENSOR_SCALAR.get(start.key_set()) {
+        Ok(f) => f(start, end, steps, base, dtype, layout, device, pin_memory),
+        Err(e) => Err(e),
+    }
 }
 
 /// `logspace` with zero-dim tensors as ends. Into `out`, which is resized where its shape differs.
@@ -4471,10 +5169,11 @@ pub fn logspace_tensor_scalar_out(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (creation::LOGSPACE_TENSOR_SCALAR_OUT.get(start.key_set() | out.key_set())?)(
-        start, end, steps, base, dtype, layout, device, pin_memory, out,
-    )
+    or_return!(out::writable(out));
+    match creation::LOGSPACE_TENSOR_SCALAR_OUT.look_up(start.key_set() | out.key_set()) {
+        Ok(f) => f(start, end, steps, base, dtype, layout, device, pin_memory, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// `steps` powers of `base`, evenly spaced exponents.
@@ -4502,7 +5201,10 @@ pub fn logspace(
     if pin_memory == Some(true) {
         return pinned::made(logspace(start, end, steps, base, dtype, layout, device, None)?);
     }
-    (creation::LOGSPACE.get(device_keys(device))?)(start, end, steps, base, dtype, layout, device, pin_memory)
+    match creation::LOGSPACE.get(device_keys(device)) {
+        Ok(f) => f(start, end, steps, base, dtype, layout, device, pin_memory),
+        Err(e) => Err(e),
+    }
 }
 
 /// `steps` powers of `base`, evenly spaced exponents. Into `out`, which is resized where its shape differs.
@@ -4524,10 +5226,11 @@ pub fn logspace_out(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (creation::LOGSPACE_OUT.get(out.key_set())?)(
-        start, end, steps, base, dtype, layout, device, pin_memory, out,
-    )
+    or_return!(out::writable(out));
+    match creation::LOGSPACE_OUT.look_up(out.key_set()) {
+        Ok(f) => f(start, end, steps, base, dtype, layout, device, pin_memory, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// A new tensor like `torch.empty`, with this tensor's dtype and device.
@@ -4553,7 +5256,10 @@ pub fn new_empty(
     if pin_memory == Some(true) {
         return pinned::made(new_empty(self_, size, dtype, layout, device, None)?);
     }
-    (creation::NEW_EMPTY.get(self_.key_set())?)(self_, size, dtype, layout, device, pin_memory)
+    match creation::NEW_EMPTY.get(self_.key_set()) {
+        Ok(f) => f(self_, size, dtype, layout, device, pin_memory),
+        Err(e) => Err(e),
+    }
 }
 
 /// A new tensor like `torch.zeros`, with this tensor's dtype and device.
@@ -4579,7 +5285,10 @@ pub fn new_zeros(
     if pin_memory == Some(true) {
         return pinned::made(new_zeros(self_, size, dtype, layout, device, None)?);
     }
-    (creation::NEW_ZEROS.get(self_.key_set())?)(self_, size, dtype, layout, device, pin_memory)
+    match creation::NEW_ZEROS.get(self_.key_set()) {
+        Ok(f) => f(self_, size, dtype, layout, device, pin_memory),
+        Err(e) => Err(e),
+    }
 }
 
 /// A new tensor like `torch.ones`, with this tensor's dtype and device.
@@ -4605,7 +5314,10 @@ pub fn new_ones(
     if pin_memory == Some(true) {
         return pinned::made(new_ones(self_, size, dtype, layout, device, None)?);
     }
-    (creation::NEW_ONES.get(self_.key_set())?)(self_, size, dtype, layout, device, pin_memory)
+    match creation::NEW_ONES.get(self_.key_set()) {
+        Ok(f) => f(self_, size, dtype, layout, device, pin_memory),
+        Err(e) => Err(e),
+    }
 }
 
 /// A new tensor of one number, with this tensor's dtype and device.
@@ -4632,7 +5344,10 @@ pub fn new_full(
     if pin_memory == Some(true) {
         return pinned::made(new_full(self_, size, fill_value, dtype, layout, device, None)?);
     }
-    (creation::NEW_FULL.get(self_.key_set())?)(self_, size, fill_value, dtype, layout, device, pin_memory)
+    match creation::NEW_FULL.get(self_.key_set()) {
+        Ok(f) => f(self_, size, fill_value, dtype, layout, device, pin_memory),
+        Err(e) => Err(e),
+    }
 }
 
 /// A new tensor with undefined content and the given strides.
@@ -4659,9 +5374,10 @@ pub fn new_empty_strided(
     if pin_memory == Some(true) {
         return pinned::made(new_empty_strided(self_, size, stride, dtype, layout, device, None)?);
     }
-    (creation::NEW_EMPTY_STRIDED.get(self_.key_set())?)(
-        self_, size, stride, dtype, layout, device, pin_memory,
-    )
+    match creation::NEW_EMPTY_STRIDED.get(self_.key_set()) {
+        Ok(f) => f(self_, size, stride, dtype, layout, device, pin_memory),
+        Err(e) => Err(e),
+    }
 }
 
 /// Coordinates of a triangle.
@@ -4688,7 +5404,10 @@ pub fn tril_indices(
     if pin_memory == Some(true) {
         return pinned::made(tril_indices(row, col, offset, dtype, layout, device, None)?);
     }
-    (creation::TRIL_INDICES.get(device_keys(device))?)(row, col, offset, dtype, layout, device, pin_memory)
+    match creation::TRIL_INDICES.get(device_keys(device)) {
+        Ok(f) => f(row, col, offset, dtype, layout, device, pin_memory),
+        Err(e) => Err(e),
+    }
 }
 
 /// Coordinates of a triangle.
@@ -4715,7 +5434,10 @@ pub fn triu_indices(
     if pin_memory == Some(true) {
         return pinned::made(triu_indices(row, col, offset, dtype, layout, device, None)?);
     }
-    (creation::TRIU_INDICES.get(device_keys(device))?)(row, col, offset, dtype, layout, device, pin_memory)
+    match creation::TRIU_INDICES.get(device_keys(device)) {
+        Ok(f) => f(row, col, offset, dtype, layout, device, pin_memory),
+        Err(e) => Err(e),
+    }
 }
 
 /// The input's shape filled with one number.
@@ -4729,7 +5451,10 @@ pub fn triu_indices(
 /// ```
 #[doc(alias = "torch.fill")]
 pub fn fill(self_: &Tensor, value: Scalar) -> Result<Tensor> {
-    (creation::FILL.get(self_.key_set())?)(self_, value)
+    match creation::FILL.get(self_.key_set()) {
+        Ok(f) => f(self_, value),
+        Err(e) => Err(e),
+    }
 }
 
 /// The input's shape filled with the number of a zero-dim tensor.
@@ -4743,7 +5468,10 @@ pub fn fill(self_: &Tensor, value: Scalar) -> Result<Tensor> {
 /// ```
 #[doc(alias = "torch.fill")]
 pub fn fill_with(self_: &Tensor, value: &Tensor) -> Result<Tensor> {
-    (creation::FILL_WITH.get(self_.key_set() | value.key_set())?)(self_, value)
+    match creation::FILL_WITH.get(self_.key_set() | value.key_set()) {
+        Ok(f) => f(self_, value),
+        Err(e) => Err(e),
+    }
 }
 
 /// Powers of each element of a vector as rows of a matrix.
@@ -4759,7 +5487,10 @@ pub fn fill_with(self_: &Tensor, value: &Tensor) -> Result<Tensor> {
 /// Documented defaults: `N = None`, `increasing = false`.
 #[doc(alias = "torch.vander")]
 pub fn vander(x: &Tensor, n: Option<i64>, increasing: bool) -> Result<Tensor> {
-    (creation::VANDER.get(x.key_set())?)(x, n, increasing)
+    match creation::VANDER.get(x.key_set()) {
+        Ok(f) => f(x, n, increasing),
+        Err(e) => Err(e),
+    }
 }
 
 /// Ascending powers of each element along a new last dimension.
@@ -4775,7 +5506,10 @@ pub fn vander(x: &Tensor, n: Option<i64>, increasing: bool) -> Result<Tensor> {
 /// Documented defaults: `N = None`.
 #[doc(alias = "torch.linalg.vander")]
 pub fn linalg_vander(x: &Tensor, n: Option<i64>) -> Result<Tensor> {
-    (creation::LINALG_VANDER.get(x.key_set())?)(x, n)
+    match creation::LINALG_VANDER.get(x.key_set()) {
+        Ok(f) => f(x, n),
+        Err(e) => Err(e),
+    }
 }
 
 /// An uninitialised tensor that lies dense in memory with its dimensions in the given order.
@@ -4801,14 +5535,10 @@ pub fn empty_permuted(
     if pin_memory == Some(true) {
         return pinned::made(empty_permuted(size, physical_layout, dtype, layout, device, None)?);
     }
-    (creation::EMPTY_PERMUTED.get(device_keys(device))?)(
-        size,
-        physical_layout,
-        dtype,
-        layout,
-        device,
-        pin_memory,
-    )
+    match creation::EMPTY_PERMUTED.get(device_keys(device)) {
+        Ok(f) => f(size, physical_layout, dtype, layout, device, pin_memory),
+        Err(e) => Err(e),
+    }
 }
 
 /// Differences of neighbours along a dimension, taken `n` times.
@@ -4831,9 +5561,10 @@ pub fn diff(
     prepend: Option<&Tensor>,
     append: Option<&Tensor>,
 ) -> Result<Tensor> {
-    (differences::DIFF.get(self_.key_set() | opt_keys(prepend) | opt_keys(append))?)(
-        self_, n, dim, prepend, append,
-    )
+    match differences::DIFF.get(self_.key_set() | opt_keys(prepend) | opt_keys(append)) {
+        Ok(f) => f(self_, n, dim, prepend, append),
+        Err(e) => Err(e),
+    }
 }
 
 /// Differences of neighbours along a dimension, taken `n` times. Into `out`, which is resized where its shape differs.
@@ -4852,10 +5583,13 @@ pub fn diff_out(
     append: Option<&Tensor>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (differences::DIFF_OUT.get(self_.key_set() | opt_keys(prepend) | opt_keys(append) | out.key_set())?)(
-        self_, n, dim, prepend, append, out,
-    )
+    or_return!(out::writable(out));
+    match differences::DIFF_OUT
+        .look_up(self_.key_set() | opt_keys(prepend) | opt_keys(append) | out.key_set())
+    {
+        Ok(f) => f(self_, n, dim, prepend, append, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// `gradient` of some dimensions, with steps of 1.
@@ -4872,7 +5606,10 @@ pub fn diff_out(
 /// Documented defaults: `edge_order = 1`.
 #[doc(alias = "torch.gradient")]
 pub fn gradient_dims(self_: &Tensor, dim: &[i64], edge_order: i64) -> Result<Vec<Tensor>> {
-    (differences::GRADIENT_DIMS.get(self_.key_set())?)(self_, dim, edge_order)
+    match differences::GRADIENT_DIMS.get(self_.key_set()) {
+        Ok(f) => f(self_, dim, edge_order),
+        Err(e) => Err(e),
+    }
 }
 
 /// `gradient` of some dimensions, with one step for all.
@@ -4894,7 +5631,10 @@ pub fn gradient_spacing_dims(
     dim: &[i64],
     edge_order: i64,
 ) -> Result<Vec<Tensor>> {
-    (differences::GRADIENT_SPACING_DIMS.get(self_.key_set())?)(self_, spacing, dim, edge_order)
+    match differences::GRADIENT_SPACING_DIMS.get(self_.key_set()) {
+        Ok(f) => f(self_, spacing, dim, edge_order),
+        Err(e) => Err(e),
+    }
 }
 
 /// Estimates of the slopes along each dimension, or one of them, from differences of neighbours.
@@ -4917,7 +5657,10 @@ pub fn gradient(
     dim: Option<i64>,
     edge_order: i64,
 ) -> Result<Vec<Tensor>> {
-    (differences::GRADIENT.get(self_.key_set())?)(self_, spacing, dim, edge_order)
+    match differences::GRADIENT.get(self_.key_set()) {
+        Ok(f) => f(self_, spacing, dim, edge_order),
+        Err(e) => Err(e),
+    }
 }
 
 /// `gradient` with a step for each dimension.
@@ -4939,7 +5682,10 @@ pub fn gradient_spacings(
     dim: Option<i64>,
     edge_order: i64,
 ) -> Result<Vec<Tensor>> {
-    (differences::GRADIENT_SPACINGS.get(self_.key_set())?)(self_, spacing, dim, edge_order)
+    match differences::GRADIENT_SPACINGS.get(self_.key_set()) {
+        Ok(f) => f(self_, spacing, dim, edge_order),
+        Err(e) => Err(e),
+    }
 }
 
 /// `gradient` of some dimensions, with a step for each.
@@ -4961,7 +5707,10 @@ pub fn gradient_spacings_dims(
     dim: &[i64],
     edge_order: i64,
 ) -> Result<Vec<Tensor>> {
-    (differences::GRADIENT_SPACINGS_DIMS.get(self_.key_set())?)(self_, spacing, dim, edge_order)
+    match differences::GRADIENT_SPACINGS_DIMS.get(self_.key_set()) {
+        Ok(f) => f(self_, spacing, dim, edge_order),
+        Err(e) => Err(e),
+    }
 }
 
 /// `gradient` over points whose coordinates along each dimension are given.
@@ -4983,9 +5732,10 @@ pub fn gradient_coordinates(
     dim: Option<i64>,
     edge_order: i64,
 ) -> Result<Vec<Tensor>> {
-    (differences::GRADIENT_COORDINATES.get(self_.key_set() | list_keys(spacing))?)(
-        self_, spacing, dim, edge_order,
-    )
+    match differences::GRADIENT_COORDINATES.get(self_.key_set() | list_keys(spacing)) {
+        Ok(f) => f(self_, spacing, dim, edge_order),
+        Err(e) => Err(e),
+    }
 }
 
 /// `gradient` of some dimensions over points whose coordinates are given.
@@ -5007,9 +5757,10 @@ pub fn gradient_coordinates_dims(
     dim: &[i64],
     edge_order: i64,
 ) -> Result<Vec<Tensor>> {
-    (differences::GRADIENT_COORDINATES_DIMS.get(self_.key_set() | list_keys(spacing))?)(
-        self_, spacing, dim, edge_order,
-    )
+    match differences::GRADIENT_COORDINATES_DIMS.get(self_.key_set() | list_keys(spacing)) {
+        Ok(f) => f(self_, spacing, dim, edge_order),
+        Err(e) => Err(e),
+    }
 }
 
 /// The `p`-norm of the difference of two tensors.
@@ -5026,7 +5777,10 @@ pub fn gradient_coordinates_dims(
 #[doc(alias = "torch.dist")]
 #[doc(alias = "torch.Tensor.dist")]
 pub fn dist(self_: &Tensor, other: &Tensor, p: Scalar) -> Result<Tensor> {
-    (distance::DIST.get(self_.key_set() | other.key_set())?)(self_, other, p)
+    match distance::DIST.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other, p),
+        Err(e) => Err(e),
+    }
 }
 
 /// `p`-norms of the differences between the rows of two (batches of) matrices.
@@ -5043,7 +5797,10 @@ pub fn dist(self_: &Tensor, other: &Tensor, p: Scalar) -> Result<Tensor> {
 /// Documented defaults: `p = 2.0`, `compute_mode = "use_mm_for_euclid_dist_if_necessary"`.
 #[doc(alias = "torch.cdist")]
 pub fn cdist(x1: &Tensor, x2: &Tensor, p: f64, compute_mode: Option<&str>) -> Result<Tensor> {
-    (distance::CDIST.get(x1.key_set() | x2.key_set())?)(x1, x2, p, compute_mode)
+    match distance::CDIST.get(x1.key_set() | x2.key_set()) {
+        Ok(f) => f(x1, x2, p, compute_mode),
+        Err(e) => Err(e),
+    }
 }
 
 /// `p`-norms of the differences between each two rows of a matrix.
@@ -5061,7 +5818,10 @@ pub fn cdist(x1: &Tensor, x2: &Tensor, p: f64, compute_mode: Option<&str>) -> Re
 #[doc(alias = "torch.pdist")]
 #[doc(alias = "torch.nn.functional.pdist")]
 pub fn pdist(self_: &Tensor, p: f64) -> Result<Tensor> {
-    (distance::PDIST.get(self_.key_set())?)(self_, p)
+    match distance::PDIST.get(self_.key_set()) {
+        Ok(f) => f(self_, p),
+        Err(e) => Err(e),
+    }
 }
 
 /// Sums of products by Einstein's convention: `einsum('bij,bjk->bik', [a, b])`.
@@ -5079,7 +5839,10 @@ pub fn pdist(self_: &Tensor, p: f64) -> Result<Tensor> {
 /// Documented defaults: `path = None`.
 #[doc(alias = "torch.einsum")]
 pub fn einsum(equation: &str, tensors: &[Tensor], path: Option<&[i64]>) -> Result<Tensor> {
-    (einsum::EINSUM.get(list_keys(tensors))?)(equation, tensors, path)
+    match einsum::EINSUM.get(list_keys(tensors)) {
+        Ok(f) => f(equation, tensors, path),
+        Err(e) => Err(e),
+    }
 }
 
 /// Counts of values, or sums of their weights, between the given edges of bins.
@@ -5103,9 +5866,10 @@ pub fn histogram_edges(
     weight: Option<&Tensor>,
     density: bool,
 ) -> Result<(Tensor, Tensor)> {
-    (histogram::HISTOGRAM_EDGES.get(self_.key_set() | bins.key_set() | opt_keys(weight))?)(
-        self_, bins, weight, density,
-    )
+    match histogram::HISTOGRAM_EDGES.get(self_.key_set() | bins.key_set() | opt_keys(weight)) {
+        Ok(f) => f(self_, bins, weight, density),
+        Err(e) => Err(e),
+    }
 }
 
 /// Counts of values, or sums of their weights, between the given edges of bins. Into `out`, which is resized where its shape differs.
@@ -5124,12 +5888,14 @@ pub fn histogram_edges_out(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out0)?;
-    out::writable(out1)?;
-    (histogram::HISTOGRAM_EDGES_OUT
-        .get(self_.key_set() | bins.key_set() | opt_keys(weight) | out0.key_set() | out1.key_set())?)(
-        self_, bins, weight, density, out0, out1,
-    )
+    or_return!(out::writable(out0));
+    or_return!(out::writable(out1));
+    match histogram::HISTOGRAM_EDGES_OUT
+        .look_up(self_.key_set() | bins.key_set() | opt_keys(weight) | out0.key_set() | out1.key_set())
+    {
+        Ok(f) => f(self_, bins, weight, density, out0, out1),
+        Err(e) => Err(e),
+    }
 }
 
 /// Counts of values, or sums of their weights, in equal bins of a range (that of the values), and the bins' edges.
@@ -5156,7 +5922,10 @@ pub fn histogram(
     weight: Option<&Tensor>,
     density: bool,
 ) -> Result<(Tensor, Tensor)> {
-    (histogram::HISTOGRAM.get(self_.key_set() | opt_keys(weight))?)(self_, bins, range, weight, density)
+    match histogram::HISTOGRAM.get(self_.key_set() | opt_keys(weight)) {
+        Ok(f) => f(self_, bins, range, weight, density),
+        Err(e) => Err(e),
+    }
 }
 
 /// Counts of values, or sums of their weights, in equal bins of a range (that of the values), and the bins' edges. Into `out`, which is resized where its shape differs.
@@ -5178,11 +5947,14 @@ pub fn histogram_out(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out0)?;
-    out::writable(out1)?;
-    (histogram::HISTOGRAM_OUT.get(self_.key_set() | opt_keys(weight) | out0.key_set() | out1.key_set())?)(
-        self_, bins, range, weight, density, out0, out1,
-    )
+    or_return!(out::writable(out0));
+    or_return!(out::writable(out1));
+    match histogram::HISTOGRAM_OUT
+        .look_up(self_.key_set() | opt_keys(weight) | out0.key_set() | out1.key_set())
+    {
+        Ok(f) => f(self_, bins, range, weight, density, out0, out1),
+        Err(e) => Err(e),
+    }
 }
 
 /// Counts of points (the last dimension holds their coordinates) in a grid of equal bins, and the bins' edges.
@@ -5206,7 +5978,10 @@ pub fn histogramdd(
     weight: Option<&Tensor>,
     density: bool,
 ) -> Result<(Tensor, Vec<Tensor>)> {
-    (histogram::HISTOGRAMDD.get(self_.key_set() | opt_keys(weight))?)(self_, bins, range, weight, density)
+    match histogram::HISTOGRAMDD.get(self_.key_set() | opt_keys(weight)) {
+        Ok(f) => f(self_, bins, range, weight, density),
+        Err(e) => Err(e),
+    }
 }
 
 /// Counts of points in a grid of bins whose edges along each dimension are given.
@@ -5229,9 +6004,10 @@ pub fn histogramdd_edges(
     weight: Option<&Tensor>,
     density: bool,
 ) -> Result<(Tensor, Vec<Tensor>)> {
-    (histogram::HISTOGRAMDD_EDGES.get(self_.key_set() | list_keys(bins) | opt_keys(weight))?)(
-        self_, bins, range, weight, density,
-    )
+    match histogram::HISTOGRAMDD_EDGES.get(self_.key_set() | list_keys(bins) | opt_keys(weight)) {
+        Ok(f) => f(self_, bins, range, weight, density),
+        Err(e) => Err(e),
+    }
 }
 
 /// Counts of points in a grid with as many equal bins along each dimension.
@@ -5254,9 +6030,10 @@ pub fn histogramdd_bins(
     weight: Option<&Tensor>,
     density: bool,
 ) -> Result<(Tensor, Vec<Tensor>)> {
-    (histogram::HISTOGRAMDD_BINS.get(self_.key_set() | opt_keys(weight))?)(
-        self_, bins, range, weight, density,
-    )
+    match histogram::HISTOGRAMDD_BINS.get(self_.key_set() | opt_keys(weight)) {
+        Ok(f) => f(self_, bins, range, weight, density),
+        Err(e) => Err(e),
+    }
 }
 
 /// Elements at index tensors, one per dimension; none for a whole dimension.
@@ -5265,7 +6042,10 @@ pub fn histogramdd_bins(
 /// - Dtypes: indices int64, int32, bool or uint8; the result has the input's dtype.
 /// - Errors: an index out of range. more index tensors than dimensions. index tensors that do not broadcast.
 pub fn index(self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Tensor> {
-    (indexing::INDEX.get(self_.key_set() | opt_list_keys(indices))?)(self_, indices)
+    match indexing::INDEX.get(self_.key_set() | opt_list_keys(indices)) {
+        Ok(f) => f(self_, indices),
+        Err(e) => Err(e),
+    }
 }
 
 /// Sets, or adds to, the elements at index tensors.
@@ -5288,9 +6068,10 @@ pub fn index_put(
     values: &Tensor,
     accumulate: bool,
 ) -> Result<Tensor> {
-    (indexing::INDEX_PUT.get(self_.key_set() | opt_list_keys(indices) | values.key_set())?)(
-        self_, indices, values, accumulate,
-    )
+    match indexing::INDEX_PUT.get(self_.key_set() | opt_list_keys(indices) | values.key_set()) {
+        Ok(f) => f(self_, indices, values, accumulate),
+        Err(e) => Err(e),
+    }
 }
 
 /// Sets, or adds to, the elements at index tensors. In place: the first tensor takes the result.
@@ -5307,10 +6088,11 @@ pub fn index_put_(
     values: &Tensor,
     accumulate: bool,
 ) -> Result<()> {
-    out::writable(self_)?;
-    (indexing::INDEX_PUT_.get(self_.key_set() | opt_list_keys(indices) | values.key_set())?)(
-        self_, indices, values, accumulate,
-    )
+    or_return!(out::writable(self_));
+    match indexing::INDEX_PUT_.get(self_.key_set() | opt_list_keys(indices) | values.key_set()) {
+        Ok(f) => f(self_, indices, values, accumulate),
+        Err(e) => Err(e),
+    }
 }
 
 /// Elements along a dimension at `index`, which has as many dimensions as the input.
@@ -5328,7 +6110,10 @@ pub fn index_put_(
 #[doc(alias = "torch.gather")]
 #[doc(alias = "torch.Tensor.gather")]
 pub fn gather(self_: &Tensor, dim: i64, index: &Tensor, sparse_grad: bool) -> Result<Tensor> {
-    (indexing::GATHER.get(self_.key_set() | index.key_set())?)(self_, dim, index, sparse_grad)
+    match indexing::GATHER.get(self_.key_set() | index.key_set()) {
+        Ok(f) => f(self_, dim, index, sparse_grad),
+        Err(e) => Err(e),
+    }
 }
 
 /// Elements along a dimension at `index`, which has as many dimensions as the input. Into `out`, which is resized where its shape differs.
@@ -5346,14 +6131,11 @@ pub fn gather_out(
     sparse_grad: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (indexing::GATHER_OUT.get(self_.key_set() | index.key_set() | out.key_set())?)(
-        self_,
-        dim,
-        index,
-        sparse_grad,
-        out,
-    )
+    or_return!(out::writable(out));
+    match indexing::GATHER_OUT.look_up(self_.key_set() | index.key_set() | out.key_set()) {
+        Ok(f) => f(self_, dim, index, sparse_grad, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Sets the elements along a dimension at `index` to those of `src`.
@@ -5369,7 +6151,10 @@ pub fn gather_out(
 #[doc(alias = "torch.scatter")]
 #[doc(alias = "torch.Tensor.scatter")]
 pub fn scatter(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
-    (indexing::SCATTER.get(self_.key_set() | index.key_set() | src.key_set())?)(self_, dim, index, src)
+    match indexing::SCATTER.get(self_.key_set() | index.key_set() | src.key_set()) {
+        Ok(f) => f(self_, dim, index, src),
+        Err(e) => Err(e),
+    }
 }
 
 /// Sets the elements along a dimension at `index` to those of `src`. In place: the first tensor takes the result.
@@ -5379,8 +6164,11 @@ pub fn scatter(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result
 /// - Errors: an index out of range. sizes that do not fit. different dtypes.
 #[doc(alias = "torch.Tensor.scatter_")]
 pub fn scatter_(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (indexing::SCATTER_.get(self_.key_set() | index.key_set() | src.key_set())?)(self_, dim, index, src)
+    or_return!(out::writable(self_));
+    match indexing::SCATTER_.get(self_.key_set() | index.key_set() | src.key_set()) {
+        Ok(f) => f(self_, dim, index, src),
+        Err(e) => Err(e),
+    }
 }
 
 /// Sets the elements along a dimension at `index` to those of `src`. Into `out`, which is resized where its shape differs.
@@ -5390,10 +6178,11 @@ pub fn scatter_(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Resul
 /// - Errors: an index out of range. sizes that do not fit. different dtypes.
 #[doc(alias = "torch.scatter")]
 pub fn scatter_out(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (indexing::SCATTER_OUT.get(self_.key_set() | index.key_set() | src.key_set() | out.key_set())?)(
-        self_, dim, index, src, out,
-    )
+    or_return!(out::writable(out));
+    match indexing::SCATTER_OUT.look_up(self_.key_set() | index.key_set() | src.key_set() | out.key_set()) {
+        Ok(f) => f(self_, dim, index, src, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Sets the elements along a dimension at `index` to a number.
@@ -5409,7 +6198,10 @@ pub fn scatter_out(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor, out: 
 #[doc(alias = "torch.scatter")]
 #[doc(alias = "torch.Tensor.scatter")]
 pub fn scatter_value(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<Tensor> {
-    (indexing::SCATTER_VALUE.get(self_.key_set() | index.key_set())?)(self_, dim, index, value)
+    match indexing::SCATTER_VALUE.get(self_.key_set() | index.key_set()) {
+        Ok(f) => f(self_, dim, index, value),
+        Err(e) => Err(e),
+    }
 }
 
 /// Sets the elements along a dimension at `index` to a number. In place: the first tensor takes the result.
@@ -5419,8 +6211,11 @@ pub fn scatter_value(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) ->
 /// - Errors: an index out of range. sizes that do not fit.
 #[doc(alias = "torch.Tensor.scatter_")]
 pub fn scatter_value_(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<()> {
-    out::writable(self_)?;
-    (indexing::SCATTER_VALUE_.get(self_.key_set() | index.key_set())?)(self_, dim, index, value)
+    or_return!(out::writable(self_));
+    match indexing::SCATTER_VALUE_.get(self_.key_set() | index.key_set()) {
+        Ok(f) => f(self_, dim, index, value),
+        Err(e) => Err(e),
+    }
 }
 
 /// Sets the elements along a dimension at `index` to a number. Into `out`, which is resized where its shape differs.
@@ -5436,10 +6231,11 @@ pub fn scatter_value_out(
     value: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (indexing::SCATTER_VALUE_OUT.get(self_.key_set() | index.key_set() | out.key_set())?)(
-        self_, dim, index, value, out,
-    )
+    or_return!(out::writable(out));
+    match indexing::SCATTER_VALUE_OUT.look_up(self_.key_set() | index.key_set() | out.key_set()) {
+        Ok(f) => f(self_, dim, index, value, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Adds the elements of `src` to those along a dimension at `index`, or multiplies by them.
@@ -5461,9 +6257,10 @@ pub fn scatter_src_reduce(
     src: &Tensor,
     reduce: &str,
 ) -> Result<Tensor> {
-    (indexing::SCATTER_SRC_REDUCE.get(self_.key_set() | index.key_set() | src.key_set())?)(
-        self_, dim, index, src, reduce,
-    )
+    match indexing::SCATTER_SRC_REDUCE.get(self_.key_set() | index.key_set() | src.key_set()) {
+        Ok(f) => f(self_, dim, index, src, reduce),
+        Err(e) => Err(e),
+    }
 }
 
 /// Adds the elements of `src` to those along a dimension at `index`, or multiplies by them. In place: the first tensor takes the result.
@@ -5479,10 +6276,11 @@ pub fn scatter_src_reduce_(
     src: &Tensor,
     reduce: &str,
 ) -> Result<()> {
-    out::writable(self_)?;
-    (indexing::SCATTER_SRC_REDUCE_.get(self_.key_set() | index.key_set() | src.key_set())?)(
-        self_, dim, index, src, reduce,
-    )
+    or_return!(out::writable(self_));
+    match indexing::SCATTER_SRC_REDUCE_.get(self_.key_set() | index.key_set() | src.key_set()) {
+        Ok(f) => f(self_, dim, index, src, reduce),
+        Err(e) => Err(e),
+    }
 }
 
 /// Adds the elements of `src` to those along a dimension at `index`, or multiplies by them. Into `out`, which is resized where its shape differs.
@@ -5499,11 +6297,13 @@ pub fn scatter_src_reduce_out(
     reduce: &str,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (indexing::SCATTER_SRC_REDUCE_OUT
-        .get(self_.key_set() | index.key_set() | src.key_set() | out.key_set())?)(
-        self_, dim, index, src, reduce, out,
-    )
+    or_return!(out::writable(out));
+    match indexing::SCATTER_SRC_REDUCE_OUT
+        .look_up(self_.key_set() | index.key_set() | src.key_set() | out.key_set())
+    {
+        Ok(f) => f(self_, dim, index, src, reduce, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Adds a number to the elements along a dimension at `index`, or multiplies by it.
@@ -5525,7 +6325,10 @@ pub fn scatter_value_reduce(
     value: Scalar,
     reduce: &str,
 ) -> Result<Tensor> {
-    (indexing::SCATTER_VALUE_REDUCE.get(self_.key_set() | index.key_set())?)(self_, dim, index, value, reduce)
+    match indexing::SCATTER_VALUE_REDUCE.get(self_.key_set() | index.key_set()) {
+        Ok(f) => f(self_, dim, index, value, reduce),
+        Err(e) => Err(e),
+    }
 }
 
 /// Adds a number to the elements along a dimension at `index`, or multiplies by it. In place: the first tensor takes the result.
@@ -5541,10 +6344,11 @@ pub fn scatter_value_reduce_(
     value: Scalar,
     reduce: &str,
 ) -> Result<()> {
-    out::writable(self_)?;
-    (indexing::SCATTER_VALUE_REDUCE_.get(self_.key_set() | index.key_set())?)(
-        self_, dim, index, value, reduce,
-    )
+    or_return!(out::writable(self_));
+    match indexing::SCATTER_VALUE_REDUCE_.get(self_.key_set() | index.key_set()) {
+        Ok(f) => f(self_, dim, index, value, reduce),
+        Err(e) => Err(e),
+    }
 }
 
 /// Adds a number to the elements along a dimension at `index`, or multiplies by it. Into `out`, which is resized where its shape differs.
@@ -5561,10 +6365,11 @@ pub fn scatter_value_reduce_out(
     reduce: &str,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (indexing::SCATTER_VALUE_REDUCE_OUT.get(self_.key_set() | index.key_set() | out.key_set())?)(
-        self_, dim, index, value, reduce, out,
-    )
+    or_return!(out::writable(out));
+    match indexing::SCATTER_VALUE_REDUCE_OUT.look_up(self_.key_set() | index.key_set() | out.key_set()) {
+        Ok(f) => f(self_, dim, index, value, reduce, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Adds the elements of `src` to those along a dimension at `index`.
@@ -5580,7 +6385,10 @@ pub fn scatter_value_reduce_out(
 #[doc(alias = "torch.scatter_add")]
 #[doc(alias = "torch.Tensor.scatter_add")]
 pub fn scatter_add(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
-    (indexing::SCATTER_ADD.get(self_.key_set() | index.key_set() | src.key_set())?)(self_, dim, index, src)
+    match indexing::SCATTER_ADD.get(self_.key_set() | index.key_set() | src.key_set()) {
+        Ok(f) => f(self_, dim, index, src),
+        Err(e) => Err(e),
+    }
 }
 
 /// Adds the elements of `src` to those along a dimension at `index`. In place: the first tensor takes the result.
@@ -5590,8 +6398,11 @@ pub fn scatter_add(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Re
 /// - Errors: an index out of range. sizes that do not fit. different dtypes.
 #[doc(alias = "torch.Tensor.scatter_add_")]
 pub fn scatter_add_(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (indexing::SCATTER_ADD_.get(self_.key_set() | index.key_set() | src.key_set())?)(self_, dim, index, src)
+    or_return!(out::writable(self_));
+    match indexing::SCATTER_ADD_.get(self_.key_set() | index.key_set() | src.key_set()) {
+        Ok(f) => f(self_, dim, index, src),
+        Err(e) => Err(e),
+    }
 }
 
 /// Adds the elements of `src` to those along a dimension at `index`. Into `out`, which is resized where its shape differs.
@@ -5607,10 +6418,12 @@ pub fn scatter_add_out(
     src: &Tensor,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (indexing::SCATTER_ADD_OUT.get(self_.key_set() | index.key_set() | src.key_set() | out.key_set())?)(
-        self_, dim, index, src, out,
-    )
+    or_return!(out::writable(out));
+    match indexing::SCATTER_ADD_OUT.look_up(self_.key_set() | index.key_set() | src.key_set() | out.key_set())
+    {
+        Ok(f) => f(self_, dim, index, src, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Joins the elements along a dimension at `index` with those of `src`: `sum`, `prod`, `mean`, `amax` or `amin`.
@@ -5635,14 +6448,10 @@ pub fn scatter_reduce(
     reduce: &str,
     include_self: bool,
 ) -> Result<Tensor> {
-    (indexing::SCATTER_REDUCE.get(self_.key_set() | index.key_set() | src.key_set())?)(
-        self_,
-        dim,
-        index,
-        src,
-        reduce,
-        include_self,
-    )
+    match indexing::SCATTER_REDUCE.get(self_.key_set() | index.key_set() | src.key_set()) {
+        Ok(f) => f(self_, dim, index, src, reduce, include_self),
+        Err(e) => Err(e),
+    }
 }
 
 /// Joins the elements along a dimension at `index` with those of `src`: `sum`, `prod`, `mean`, `amax` or `amin`. In place: the first tensor takes the result.
@@ -5661,15 +6470,11 @@ pub fn scatter_reduce_(
     reduce: &str,
     include_self: bool,
 ) -> Result<()> {
-    out::writable(self_)?;
-    (indexing::SCATTER_REDUCE_.get(self_.key_set() | index.key_set() | src.key_set())?)(
-        self_,
-        dim,
-        index,
-        src,
-        reduce,
-        include_self,
-    )
+    or_return!(out::writable(self_));
+    match indexing::SCATTER_REDUCE_.get(self_.key_set() | index.key_set() | src.key_set()) {
+        Ok(f) => f(self_, dim, index, src, reduce, include_self),
+        Err(e) => Err(e),
+    }
 }
 
 /// Joins the elements along a dimension at `index` with those of `src`: `sum`, `prod`, `mean`, `amax` or `amin`. Into `out`, which is resized where its shape differs.
@@ -5689,16 +6494,13 @@ pub fn scatter_reduce_out(
     include_self: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (indexing::SCATTER_REDUCE_OUT.get(self_.key_set() | index.key_set() | src.key_set() | out.key_set())?)(
-        self_,
-        dim,
-        index,
-        src,
-        reduce,
-        include_self,
-        out,
-    )
+    or_return!(out::writable(out));
+    match indexing::SCATTER_REDUCE_OUT
+        .look_up(self_.key_set() | index.key_set() | src.key_set() | out.key_set())
+    {
+        Ok(f) => f(self_, dim, index, src, reduce, include_self, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// `gather` with broadcasting; without `dim` in the flattened input.
@@ -5717,7 +6519,10 @@ pub fn scatter_reduce_out(
 #[doc(alias = "torch.take_along_dim")]
 #[doc(alias = "torch.Tensor.take_along_dim")]
 pub fn take_along_dim(self_: &Tensor, indices: &Tensor, dim: Option<i64>) -> Result<Tensor> {
-    (indexing::TAKE_ALONG_DIM.get(self_.key_set() | indices.key_set())?)(self_, indices, dim)
+    match indexing::TAKE_ALONG_DIM.get(self_.key_set() | indices.key_set()) {
+        Ok(f) => f(self_, indices, dim),
+        Err(e) => Err(e),
+    }
 }
 
 /// `gather` with broadcasting; without `dim` in the flattened input. Into `out`, which is resized where its shape differs.
@@ -5734,10 +6539,11 @@ pub fn take_along_dim_out(
     dim: Option<i64>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (indexing::TAKE_ALONG_DIM_OUT.get(self_.key_set() | indices.key_set() | out.key_set())?)(
-        self_, indices, dim, out,
-    )
+    or_return!(out::writable(out));
+    match indexing::TAKE_ALONG_DIM_OUT.look_up(self_.key_set() | indices.key_set() | out.key_set()) {
+        Ok(f) => f(self_, indices, dim, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// The slices of a dimension at a vector of indices.
@@ -5753,7 +6559,10 @@ pub fn take_along_dim_out(
 #[doc(alias = "torch.index_select")]
 #[doc(alias = "torch.Tensor.index_select")]
 pub fn index_select(self_: &Tensor, dim: i64, index: &Tensor) -> Result<Tensor> {
-    (indexing::INDEX_SELECT.get(self_.key_set() | index.key_set())?)(self_, dim, index)
+    match indexing::INDEX_SELECT.get(self_.key_set() | index.key_set()) {
+        Ok(f) => f(self_, dim, index),
+        Err(e) => Err(e),
+    }
 }
 
 /// The slices of a dimension at a vector of indices. Into `out`, which is resized where its shape differs.
@@ -5763,10 +6572,11 @@ pub fn index_select(self_: &Tensor, dim: i64, index: &Tensor) -> Result<Tensor> 
 /// - Errors: an index out of range. an index with two dimensions or more.
 #[doc(alias = "torch.index_select")]
 pub fn index_select_out(self_: &Tensor, dim: i64, index: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (indexing::INDEX_SELECT_OUT.get(self_.key_set() | index.key_set() | out.key_set())?)(
-        self_, dim, index, out,
-    )
+    or_return!(out::writable(out));
+    match indexing::INDEX_SELECT_OUT.look_up(self_.key_set() | index.key_set() | out.key_set()) {
+        Ok(f) => f(self_, dim, index, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Adds the slices of `source`, times `alpha`, to those of a dimension at `index`.
@@ -5784,9 +6594,10 @@ pub fn index_select_out(self_: &Tensor, dim: i64, index: &Tensor, out: &mut Tens
 #[doc(alias = "torch.index_add")]
 #[doc(alias = "torch.Tensor.index_add")]
 pub fn index_add(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor, alpha: Scalar) -> Result<Tensor> {
-    (indexing::INDEX_ADD.get(self_.key_set() | index.key_set() | source.key_set())?)(
-        self_, dim, index, source, alpha,
-    )
+    match indexing::INDEX_ADD.get(self_.key_set() | index.key_set() | source.key_set()) {
+        Ok(f) => f(self_, dim, index, source, alpha),
+        Err(e) => Err(e),
+    }
 }
 
 /// Adds the slices of `source`, times `alpha`, to those of a dimension at `index`. In place: the first tensor takes the result.
@@ -5798,10 +6609,11 @@ pub fn index_add(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor, alph
 /// Documented defaults: `alpha = 1`.
 #[doc(alias = "torch.Tensor.index_add_")]
 pub fn index_add_(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor, alpha: Scalar) -> Result<()> {
-    out::writable(self_)?;
-    (indexing::INDEX_ADD_.get(self_.key_set() | index.key_set() | source.key_set())?)(
-        self_, dim, index, source, alpha,
-    )
+    or_return!(out::writable(self_));
+    match indexing::INDEX_ADD_.get(self_.key_set() | index.key_set() | source.key_set()) {
+        Ok(f) => f(self_, dim, index, source, alpha),
+        Err(e) => Err(e),
+    }
 }
 
 /// Adds the slices of `source`, times `alpha`, to those of a dimension at `index`. Into `out`, which is resized where its shape differs.
@@ -5820,10 +6632,13 @@ pub fn index_add_out(
     alpha: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (indexing::INDEX_ADD_OUT.get(self_.key_set() | index.key_set() | source.key_set() | out.key_set())?)(
-        self_, dim, index, source, alpha, out,
-    )
+    or_return!(out::writable(out));
+    match indexing::INDEX_ADD_OUT
+        .look_up(self_.key_set() | index.key_set() | source.key_set() | out.key_set())
+    {
+        Ok(f) => f(self_, dim, index, source, alpha, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Sets the slices of a dimension at `index` to those of `source`.
@@ -5839,9 +6654,10 @@ pub fn index_add_out(
 #[doc(alias = "torch.index_copy")]
 #[doc(alias = "torch.Tensor.index_copy")]
 pub fn index_copy(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> Result<Tensor> {
-    (indexing::INDEX_COPY.get(self_.key_set() | index.key_set() | source.key_set())?)(
-        self_, dim, index, source,
-    )
+    match indexing::INDEX_COPY.get(self_.key_set() | index.key_set() | source.key_set()) {
+        Ok(f) => f(self_, dim, index, source),
+        Err(e) => Err(e),
+    }
 }
 
 /// Sets the slices of a dimension at `index` to those of `source`. In place: the first tensor takes the result.
@@ -5851,10 +6667,11 @@ pub fn index_copy(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> 
 /// - Errors: an index out of range. sizes that do not fit. different dtypes. indices that are not int64.
 #[doc(alias = "torch.Tensor.index_copy_")]
 pub fn index_copy_(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (indexing::INDEX_COPY_.get(self_.key_set() | index.key_set() | source.key_set())?)(
-        self_, dim, index, source,
-    )
+    or_return!(out::writable(self_));
+    match indexing::INDEX_COPY_.get(self_.key_set() | index.key_set() | source.key_set()) {
+        Ok(f) => f(self_, dim, index, source),
+        Err(e) => Err(e),
+    }
 }
 
 /// Sets the slices of a dimension at `index` to those of `source`. Into `out`, which is resized where its shape differs.
@@ -5870,10 +6687,13 @@ pub fn index_copy_out(
     source: &Tensor,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (indexing::INDEX_COPY_OUT.get(self_.key_set() | index.key_set() | source.key_set() | out.key_set())?)(
-        self_, dim, index, source, out,
-    )
+    or_return!(out::writable(out));
+    match indexing::INDEX_COPY_OUT
+        .look_up(self_.key_set() | index.key_set() | source.key_set() | out.key_set())
+    {
+        Ok(f) => f(self_, dim, index, source, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Sets the slices of a dimension at `index` to a number.
@@ -5889,7 +6709,10 @@ pub fn index_copy_out(
 #[doc(alias = "torch.index_fill")]
 #[doc(alias = "torch.Tensor.index_fill")]
 pub fn index_fill(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<Tensor> {
-    (indexing::INDEX_FILL.get(self_.key_set() | index.key_set())?)(self_, dim, index, value)
+    match indexing::INDEX_FILL.get(self_.key_set() | index.key_set()) {
+        Ok(f) => f(self_, dim, index, value),
+        Err(e) => Err(e),
+    }
 }
 
 /// Sets the slices of a dimension at `index` to a number. In place: the first tensor takes the result.
@@ -5899,8 +6722,11 @@ pub fn index_fill(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Re
 /// - Errors: an index out of range. indices that are not int64.
 #[doc(alias = "torch.Tensor.index_fill_")]
 pub fn index_fill_(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<()> {
-    out::writable(self_)?;
-    (indexing::INDEX_FILL_.get(self_.key_set() | index.key_set())?)(self_, dim, index, value)
+    or_return!(out::writable(self_));
+    match indexing::INDEX_FILL_.get(self_.key_set() | index.key_set()) {
+        Ok(f) => f(self_, dim, index, value),
+        Err(e) => Err(e),
+    }
 }
 
 /// Sets the slices of a dimension at `index` to a zero-dim tensor's value.
@@ -5916,9 +6742,10 @@ pub fn index_fill_(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> R
 #[doc(alias = "torch.index_fill")]
 #[doc(alias = "torch.Tensor.index_fill")]
 pub fn index_fill_tensor(self_: &Tensor, dim: i64, index: &Tensor, value: &Tensor) -> Result<Tensor> {
-    (indexing::INDEX_FILL_TENSOR.get(self_.key_set() | index.key_set() | value.key_set())?)(
-        self_, dim, index, value,
-    )
+    match indexing::INDEX_FILL_TENSOR.get(self_.key_set() | index.key_set() | value.key_set()) {
+        Ok(f) => f(self_, dim, index, value),
+        Err(e) => Err(e),
+    }
 }
 
 /// Sets the slices of a dimension at `index` to a zero-dim tensor's value. In place: the first tensor takes the result.
@@ -5928,10 +6755,11 @@ pub fn index_fill_tensor(self_: &Tensor, dim: i64, index: &Tensor, value: &Tenso
 /// - Errors: an index out of range. indices that are not int64. a `value` with dimensions.
 #[doc(alias = "torch.Tensor.index_fill_")]
 pub fn index_fill_tensor_(self_: &Tensor, dim: i64, index: &Tensor, value: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (indexing::INDEX_FILL_TENSOR_.get(self_.key_set() | index.key_set() | value.key_set())?)(
-        self_, dim, index, value,
-    )
+    or_return!(out::writable(self_));
+    match indexing::INDEX_FILL_TENSOR_.get(self_.key_set() | index.key_set() | value.key_set()) {
+        Ok(f) => f(self_, dim, index, value),
+        Err(e) => Err(e),
+    }
 }
 
 /// Joins the slices of a dimension at `index` with those of `source`: `prod`, `mean`, `amax` or `amin`.
@@ -5956,14 +6784,10 @@ pub fn index_reduce(
     reduce: &str,
     include_self: bool,
 ) -> Result<Tensor> {
-    (indexing::INDEX_REDUCE.get(self_.key_set() | index.key_set() | source.key_set())?)(
-        self_,
-        dim,
-        index,
-        source,
-        reduce,
-        include_self,
-    )
+    match indexing::INDEX_REDUCE.get(self_.key_set() | index.key_set() | source.key_set()) {
+        Ok(f) => f(self_, dim, index, source, reduce, include_self),
+        Err(e) => Err(e),
+    }
 }
 
 /// Joins the slices of a dimension at `index` with those of `source`: `prod`, `mean`, `amax` or `amin`. In place: the first tensor takes the result.
@@ -5982,15 +6806,11 @@ pub fn index_reduce_(
     reduce: &str,
     include_self: bool,
 ) -> Result<()> {
-    out::writable(self_)?;
-    (indexing::INDEX_REDUCE_.get(self_.key_set() | index.key_set() | source.key_set())?)(
-        self_,
-        dim,
-        index,
-        source,
-        reduce,
-        include_self,
-    )
+    or_return!(out::writable(self_));
+    match indexing::INDEX_REDUCE_.get(self_.key_set() | index.key_set() | source.key_set()) {
+        Ok(f) => f(self_, dim, index, source, reduce, include_self),
+        Err(e) => Err(e),
+    }
 }
 
 /// Joins the slices of a dimension at `index` with those of `source`: `prod`, `mean`, `amax` or `amin`. Into `out`, which is resized where its shape differs.
@@ -6010,16 +6830,13 @@ pub fn index_reduce_out(
     include_self: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (indexing::INDEX_REDUCE_OUT.get(self_.key_set() | index.key_set() | source.key_set() | out.key_set())?)(
-        self_,
-        dim,
-        index,
-        source,
-        reduce,
-        include_self,
-        out,
-    )
+    or_return!(out::writable(out));
+    match indexing::INDEX_REDUCE_OUT
+        .look_up(self_.key_set() | index.key_set() | source.key_set() | out.key_set())
+    {
+        Ok(f) => f(self_, dim, index, source, reduce, include_self, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// The elements where the mask is true, as a vector.
@@ -6035,7 +6852,10 @@ pub fn index_reduce_out(
 #[doc(alias = "torch.masked_select")]
 #[doc(alias = "torch.Tensor.masked_select")]
 pub fn masked_select(self_: &Tensor, mask: &Tensor) -> Result<Tensor> {
-    (indexing::MASKED_SELECT.get(self_.key_set() | mask.key_set())?)(self_, mask)
+    match indexing::MASKED_SELECT.get(self_.key_set() | mask.key_set()) {
+        Ok(f) => f(self_, mask),
+        Err(e) => Err(e),
+    }
 }
 
 /// The elements where the mask is true, as a vector. Into `out`, which is resized where its shape differs.
@@ -6045,8 +6865,11 @@ pub fn masked_select(self_: &Tensor, mask: &Tensor) -> Result<Tensor> {
 /// - Errors: sizes that do not broadcast. a mask that is not bool.
 #[doc(alias = "torch.masked_select")]
 pub fn masked_select_out(self_: &Tensor, mask: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (indexing::MASKED_SELECT_OUT.get(self_.key_set() | mask.key_set() | out.key_set())?)(self_, mask, out)
+    or_return!(out::writable(out));
+    match indexing::MASKED_SELECT_OUT.look_up(self_.key_set() | mask.key_set() | out.key_set()) {
+        Ok(f) => f(self_, mask, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// The input with a number where the mask is true.
@@ -6062,7 +6885,10 @@ pub fn masked_select_out(self_: &Tensor, mask: &Tensor, out: &mut Tensor) -> Res
 #[doc(alias = "torch.masked_fill")]
 #[doc(alias = "torch.Tensor.masked_fill")]
 pub fn masked_fill(self_: &Tensor, mask: &Tensor, value: Scalar) -> Result<Tensor> {
-    (indexing::MASKED_FILL.get(self_.key_set() | mask.key_set())?)(self_, mask, value)
+    match indexing::MASKED_FILL.get(self_.key_set() | mask.key_set()) {
+        Ok(f) => f(self_, mask, value),
+        Err(e) => Err(e),
+    }
 }
 
 /// The input with a number where the mask is true. In place: the first tensor takes the result.
@@ -6072,8 +6898,11 @@ pub fn masked_fill(self_: &Tensor, mask: &Tensor, value: Scalar) -> Result<Tenso
 /// - Errors: sizes that do not broadcast. a mask that is not bool. a number that the dtype cannot hold.
 #[doc(alias = "torch.Tensor.masked_fill_")]
 pub fn masked_fill_(self_: &Tensor, mask: &Tensor, value: Scalar) -> Result<()> {
-    out::writable(self_)?;
-    (indexing::MASKED_FILL_.get(self_.key_set() | mask.key_set())?)(self_, mask, value)
+    or_return!(out::writable(self_));
+    match indexing::MASKED_FILL_.get(self_.key_set() | mask.key_set()) {
+        Ok(f) => f(self_, mask, value),
+        Err(e) => Err(e),
+    }
 }
 
 /// The input with a zero-dim tensor's value where the mask is true.
@@ -6089,9 +6918,10 @@ pub fn masked_fill_(self_: &Tensor, mask: &Tensor, value: Scalar) -> Result<()> 
 #[doc(alias = "torch.masked_fill")]
 #[doc(alias = "torch.Tensor.masked_fill")]
 pub fn masked_fill_tensor(self_: &Tensor, mask: &Tensor, value: &Tensor) -> Result<Tensor> {
-    (indexing::MASKED_FILL_TENSOR.get(self_.key_set() | mask.key_set() | value.key_set())?)(
-        self_, mask, value,
-    )
+    match indexing::MASKED_FILL_TENSOR.get(self_.key_set() | mask.key_set() | value.key_set()) {
+        Ok(f) => f(self_, mask, value),
+        Err(e) => Err(e),
+    }
 }
 
 /// The input with a zero-dim tensor's value where the mask is true. In place: the first tensor takes the result.
@@ -6101,10 +6931,11 @@ pub fn masked_fill_tensor(self_: &Tensor, mask: &Tensor, value: &Tensor) -> Resu
 /// - Errors: sizes that do not broadcast. a mask that is not bool. a `value` with dimensions.
 #[doc(alias = "torch.Tensor.masked_fill_")]
 pub fn masked_fill_tensor_(self_: &Tensor, mask: &Tensor, value: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (indexing::MASKED_FILL_TENSOR_.get(self_.key_set() | mask.key_set() | value.key_set())?)(
-        self_, mask, value,
-    )
+    or_return!(out::writable(self_));
+    match indexing::MASKED_FILL_TENSOR_.get(self_.key_set() | mask.key_set() | value.key_set()) {
+        Ok(f) => f(self_, mask, value),
+        Err(e) => Err(e),
+    }
 }
 
 /// The input with the elements of `source`, one after the other, where the mask is true.
@@ -6121,7 +6952,10 @@ pub fn masked_fill_tensor_(self_: &Tensor, mask: &Tensor, value: &Tensor) -> Res
 #[doc(alias = "torch.masked_scatter")]
 #[doc(alias = "torch.Tensor.masked_scatter")]
 pub fn masked_scatter(self_: &Tensor, mask: &Tensor, source: &Tensor) -> Result<Tensor> {
-    (indexing::MASKED_SCATTER.get(self_.key_set() | mask.key_set() | source.key_set())?)(self_, mask, source)
+    match indexing::MASKED_SCATTER.get(self_.key_set() | mask.key_set() | source.key_set()) {
+        Ok(f) => f(self_, mask, source),
+        Err(e) => Err(e),
+    }
 }
 
 /// The input with the elements of `source`, one after the other, where the mask is true. In place: the first tensor takes the result.
@@ -6131,8 +6965,11 @@ pub fn masked_scatter(self_: &Tensor, mask: &Tensor, source: &Tensor) -> Result<
 /// - Errors: sizes that do not broadcast. a mask that is not bool. different dtypes. too few elements in `source`.
 #[doc(alias = "torch.Tensor.masked_scatter_")]
 pub fn masked_scatter_(self_: &Tensor, mask: &Tensor, source: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (indexing::MASKED_SCATTER_.get(self_.key_set() | mask.key_set() | source.key_set())?)(self_, mask, source)
+    or_return!(out::writable(self_));
+    match indexing::MASKED_SCATTER_.get(self_.key_set() | mask.key_set() | source.key_set()) {
+        Ok(f) => f(self_, mask, source),
+        Err(e) => Err(e),
+    }
 }
 
 /// Coordinates of the elements that are not zero, one row each.
@@ -6148,7 +6985,10 @@ pub fn masked_scatter_(self_: &Tensor, mask: &Tensor, source: &Tensor) -> Result
 #[doc(alias = "torch.nonzero")]
 #[doc(alias = "torch.Tensor.nonzero")]
 pub fn nonzero(self_: &Tensor) -> Result<Tensor> {
-    (indexing::NONZERO.get(self_.key_set())?)(self_)
+    match indexing::NONZERO.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Coordinates of the elements that are not zero, one row each. Into `out`, which is resized where its shape differs.
@@ -6158,8 +6998,11 @@ pub fn nonzero(self_: &Tensor) -> Result<Tensor> {
 /// - Errors: none.
 #[doc(alias = "torch.nonzero")]
 pub fn nonzero_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (indexing::NONZERO_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match indexing::NONZERO_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Coordinates of the elements that are not zero, one vector per dimension.
@@ -6170,7 +7013,10 @@ pub fn nonzero_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// - Dtypes: all; the results are int64.
 /// - Errors: none.
 pub fn nonzero_tuple(self_: &Tensor) -> Result<Vec<Tensor>> {
-    (indexing::NONZERO_TUPLE.get(self_.key_set())?)(self_)
+    match indexing::NONZERO_TUPLE.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// The positions of the elements that are not zero, one tensor per dimension.
@@ -6185,7 +7031,10 @@ pub fn nonzero_tuple(self_: &Tensor) -> Result<Vec<Tensor>> {
 /// ```
 #[doc(alias = "torch.where")]
 pub fn where_nonzero(condition: &Tensor) -> Result<Vec<Tensor>> {
-    (indexing::WHERE_NONZERO.get(condition.key_set())?)(condition)
+    match indexing::WHERE_NONZERO.get(condition.key_set()) {
+        Ok(f) => f(condition),
+        Err(e) => Err(e),
+    }
 }
 
 /// The first `size` rows of `nonzero`, filled up with `fill_value`.
@@ -6203,7 +7052,10 @@ pub fn where_nonzero(condition: &Tensor) -> Result<Vec<Tensor>> {
 #[doc(alias = "torch.nonzero_static")]
 #[doc(alias = "torch.Tensor.nonzero_static")]
 pub fn nonzero_static(self_: &Tensor, size: i64, fill_value: i64) -> Result<Tensor> {
-    (indexing::NONZERO_STATIC.get(self_.key_set())?)(self_, size, fill_value)
+    match indexing::NONZERO_STATIC.get(self_.key_set()) {
+        Ok(f) => f(self_, size, fill_value),
+        Err(e) => Err(e),
+    }
 }
 
 /// The first `size` rows of `nonzero`, filled up with `fill_value`. Into `out`, which is resized where its shape differs.
@@ -6215,8 +7067,11 @@ pub fn nonzero_static(self_: &Tensor, size: i64, fill_value: i64) -> Result<Tens
 /// Documented defaults: `fill_value = -1`.
 #[doc(alias = "torch.nonzero_static")]
 pub fn nonzero_static_out(self_: &Tensor, size: i64, fill_value: i64, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (indexing::NONZERO_STATIC_OUT.get(self_.key_set() | out.key_set())?)(self_, size, fill_value, out)
+    or_return!(out::writable(out));
+    match indexing::NONZERO_STATIC_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, size, fill_value, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Coordinates of the elements that are not zero, one row each.
@@ -6231,7 +7086,10 @@ pub fn nonzero_static_out(self_: &Tensor, size: i64, fill_value: i64, out: &mut 
 #[doc(alias = "torch.argwhere")]
 #[doc(alias = "torch.Tensor.argwhere")]
 pub fn argwhere(self_: &Tensor) -> Result<Tensor> {
-    (indexing::ARGWHERE.get(self_.key_set())?)(self_)
+    match indexing::ARGWHERE.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Elements of the flattened input at indices.
@@ -6247,7 +7105,10 @@ pub fn argwhere(self_: &Tensor) -> Result<Tensor> {
 #[doc(alias = "torch.take")]
 #[doc(alias = "torch.Tensor.take")]
 pub fn take(self_: &Tensor, index: &Tensor) -> Result<Tensor> {
-    (indexing::TAKE.get(self_.key_set() | index.key_set())?)(self_, index)
+    match indexing::TAKE.get(self_.key_set() | index.key_set()) {
+        Ok(f) => f(self_, index),
+        Err(e) => Err(e),
+    }
 }
 
 /// Elements of the flattened input at indices. Into `out`, which is resized where its shape differs.
@@ -6257,8 +7118,11 @@ pub fn take(self_: &Tensor, index: &Tensor) -> Result<Tensor> {
 /// - Errors: an index out of range. indices that are not int64.
 #[doc(alias = "torch.take")]
 pub fn take_out(self_: &Tensor, index: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (indexing::TAKE_OUT.get(self_.key_set() | index.key_set() | out.key_set())?)(self_, index, out)
+    or_return!(out::writable(out));
+    match indexing::TAKE_OUT.look_up(self_.key_set() | index.key_set() | out.key_set()) {
+        Ok(f) => f(self_, index, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Sets, or adds to, elements of the flattened input at indices.
@@ -6276,9 +7140,10 @@ pub fn take_out(self_: &Tensor, index: &Tensor, out: &mut Tensor) -> Result<()> 
 #[doc(alias = "torch.put")]
 #[doc(alias = "torch.Tensor.put")]
 pub fn put(self_: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) -> Result<Tensor> {
-    (indexing::PUT.get(self_.key_set() | index.key_set() | source.key_set())?)(
-        self_, index, source, accumulate,
-    )
+    match indexing::PUT.get(self_.key_set() | index.key_set() | source.key_set()) {
+        Ok(f) => f(self_, index, source, accumulate),
+        Err(e) => Err(e),
+    }
 }
 
 /// Sets, or adds to, elements of the flattened input at indices. In place: the first tensor takes the result.
@@ -6290,10 +7155,11 @@ pub fn put(self_: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) ->
 /// Documented defaults: `accumulate = false`.
 #[doc(alias = "torch.Tensor.put_")]
 pub fn put_(self_: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) -> Result<()> {
-    out::writable(self_)?;
-    (indexing::PUT_.get(self_.key_set() | index.key_set() | source.key_set())?)(
-        self_, index, source, accumulate,
-    )
+    or_return!(out::writable(self_));
+    match indexing::PUT_.get(self_.key_set() | index.key_set() | source.key_set()) {
+        Ok(f) => f(self_, index, source, accumulate),
+        Err(e) => Err(e),
+    }
 }
 
 /// A copy with one slice of a dimension replaced by `src`.
@@ -6309,7 +7175,10 @@ pub fn put_(self_: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) -
 #[doc(alias = "torch.select_scatter")]
 #[doc(alias = "torch.Tensor.select_scatter")]
 pub fn select_scatter(self_: &Tensor, src: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
-    (indexing::SELECT_SCATTER.get(self_.key_set() | src.key_set())?)(self_, src, dim, index)
+    match indexing::SELECT_SCATTER.get(self_.key_set() | src.key_set()) {
+        Ok(f) => f(self_, src, dim, index),
+        Err(e) => Err(e),
+    }
 }
 
 /// A copy with a range of a dimension replaced by `src`.
@@ -6336,7 +7205,10 @@ pub fn slice_scatter(
     end: Option<i64>,
     step: i64,
 ) -> Result<Tensor> {
-    (indexing::SLICE_SCATTER.get(self_.key_set() | src.key_set())?)(self_, src, dim, start, end, step)
+    match indexing::SLICE_SCATTER.get(self_.key_set() | src.key_set()) {
+        Ok(f) => f(self_, src, dim, start, end, step),
+        Err(e) => Err(e),
+    }
 }
 
 /// A copy with a range of a dimension replaced by `src`. Into `out`, which is resized where its shape differs.
@@ -6356,10 +7228,11 @@ pub fn slice_scatter_out(
     step: i64,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (indexing::SLICE_SCATTER_OUT.get(self_.key_set() | src.key_set() | out.key_set())?)(
-        self_, src, dim, start, end, step, out,
-    )
+    or_return!(out::writable(out));
+    match indexing::SLICE_SCATTER_OUT.look_up(self_.key_set() | src.key_set() | out.key_set()) {
+        Ok(f) => f(self_, src, dim, start, end, step, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// A copy with the diagonal of two dimensions replaced by `src`.
@@ -6377,7 +7250,10 @@ pub fn slice_scatter_out(
 #[doc(alias = "torch.diagonal_scatter")]
 #[doc(alias = "torch.Tensor.diagonal_scatter")]
 pub fn diagonal_scatter(self_: &Tensor, src: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
-    (indexing::DIAGONAL_SCATTER.get(self_.key_set() | src.key_set())?)(self_, src, offset, dim1, dim2)
+    match indexing::DIAGONAL_SCATTER.get(self_.key_set() | src.key_set()) {
+        Ok(f) => f(self_, src, offset, dim1, dim2),
+        Err(e) => Err(e),
+    }
 }
 
 /// A copy of `length` elements of a dimension from `start`.
@@ -6392,7 +7268,10 @@ pub fn diagonal_scatter(self_: &Tensor, src: &Tensor, offset: i64, dim1: i64, di
 #[doc(alias = "torch.narrow_copy")]
 #[doc(alias = "torch.Tensor.narrow_copy")]
 pub fn narrow_copy(self_: &Tensor, dim: i64, start: i64, length: i64) -> Result<Tensor> {
-    (indexing::NARROW_COPY.get(self_.key_set())?)(self_, dim, start, length)
+    match indexing::NARROW_COPY.get(self_.key_set()) {
+        Ok(f) => f(self_, dim, start, length),
+        Err(e) => Err(e),
+    }
 }
 
 /// A copy of `length` elements of a dimension from `start`. Into `out`, which is resized where its shape differs.
@@ -6402,8 +7281,11 @@ pub fn narrow_copy(self_: &Tensor, dim: i64, start: i64, length: i64) -> Result<
 /// - Errors: a dimension out of range. a range that leaves the dimension.
 #[doc(alias = "torch.narrow_copy")]
 pub fn narrow_copy_out(self_: &Tensor, dim: i64, start: i64, length: i64, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (indexing::NARROW_COPY_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, start, length, out)
+    or_return!(out::writable(out));
+    match indexing::NARROW_COPY_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, dim, start, length, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// The elements at indices, which are moved into range, and `fill` where the mask is false.
@@ -6425,9 +7307,10 @@ pub fn unsafe_masked_index(
     indices: &[Option<Tensor>],
     fill: Scalar,
 ) -> Result<Tensor> {
-    (indexing::UNSAFE_MASKED_INDEX.get(self_.key_set() | mask.key_set() | opt_list_keys(indices))?)(
-        self_, mask, indices, fill,
-    )
+    match indexing::UNSAFE_MASKED_INDEX.get(self_.key_set() | mask.key_set() | opt_list_keys(indices)) {
+        Ok(f) => f(self_, mask, indices, fill),
+        Err(e) => Err(e),
+    }
 }
 
 /// A copy to whose elements at indices, which are moved into range, values are added where the mask is true.
@@ -6449,10 +7332,12 @@ pub fn unsafe_masked_index_put_accumulate(
     indices: &[Option<Tensor>],
     values: &Tensor,
 ) -> Result<Tensor> {
-    (indexing::UNSAFE_MASKED_INDEX_PUT_ACCUMULATE
-        .get(self_.key_set() | mask.key_set() | opt_list_keys(indices) | values.key_set())?)(
-        self_, mask, indices, values,
-    )
+    match indexing::UNSAFE_MASKED_INDEX_PUT_ACCUMULATE
+        .get(self_.key_set() | mask.key_set() | opt_list_keys(indices) | values.key_set())
+    {
+        Ok(f) => f(self_, mask, indices, values),
+        Err(e) => Err(e),
+    }
 }
 
 /// Fills the main diagonal: the places where all indices agree; with `wrap` again below, for tall matrices.
@@ -6470,8 +7355,11 @@ pub fn unsafe_masked_index_put_accumulate(
 /// Documented defaults: `wrap = false`.
 #[doc(alias = "torch.Tensor.fill_diagonal_")]
 pub fn fill_diagonal_(self_: &Tensor, fill_value: Scalar, wrap: bool) -> Result<()> {
-    out::writable(self_)?;
-    (indexing::FILL_DIAGONAL_.get(self_.key_set())?)(self_, fill_value, wrap)
+    or_return!(out::writable(self_));
+    match indexing::FILL_DIAGONAL_.get(self_.key_set()) {
+        Ok(f) => f(self_, fill_value, wrap),
+        Err(e) => Err(e),
+    }
 }
 
 /// A copy of the input in which `src` stands where `as_strided` would look.
@@ -6497,13 +7385,10 @@ pub fn as_strided_scatter(
     stride: &[i64],
     storage_offset: Option<i64>,
 ) -> Result<Tensor> {
-    (indexing::AS_STRIDED_SCATTER.get(self_.key_set() | src.key_set())?)(
-        self_,
-        src,
-        size,
-        stride,
-        storage_offset,
-    )
+    match indexing::AS_STRIDED_SCATTER.get(self_.key_set() | src.key_set()) {
+        Ok(f) => f(self_, src, size, stride, storage_offset),
+        Err(e) => Err(e),
+    }
 }
 
 /// Joins tensors along a dimension.
@@ -6522,7 +7407,10 @@ pub fn as_strided_scatter(
 #[doc(alias = "torch.concat")]
 #[doc(alias = "torch.concatenate")]
 pub fn cat(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
-    (joining::CAT.get(list_keys(tensors))?)(tensors, dim)
+    match joining::CAT.get(list_keys(tensors)) {
+        Ok(f) => f(tensors, dim),
+        Err(e) => Err(e),
+    }
 }
 
 /// Joins tensors along a dimension. Into `out`, which is resized where its shape differs.
@@ -6536,8 +7424,11 @@ pub fn cat(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
 #[doc(alias = "torch.concat")]
 #[doc(alias = "torch.concatenate")]
 pub fn cat_out(tensors: &[Tensor], dim: i64, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (joining::CAT_OUT.get(list_keys(tensors) | out.key_set())?)(tensors, dim, out)
+    or_return!(out::writable(out));
+    match joining::CAT_OUT.look_up(list_keys(tensors) | out.key_set()) {
+        Ok(f) => f(tensors, dim, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Joins tensors along a new dimension.
@@ -6554,7 +7445,10 @@ pub fn cat_out(tensors: &[Tensor], dim: i64, out: &mut Tensor) -> Result<()> {
 /// Documented defaults: `dim = 0`.
 #[doc(alias = "torch.stack")]
 pub fn stack(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
-    (joining::STACK.get(list_keys(tensors))?)(tensors, dim)
+    match joining::STACK.get(list_keys(tensors)) {
+        Ok(f) => f(tensors, dim),
+        Err(e) => Err(e),
+    }
 }
 
 /// Joins tensors along a new dimension. Into `out`, which is resized where its shape differs.
@@ -6566,8 +7460,11 @@ pub fn stack(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
 /// Documented defaults: `dim = 0`.
 #[doc(alias = "torch.stack")]
 pub fn stack_out(tensors: &[Tensor], dim: i64, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (joining::STACK_OUT.get(list_keys(tensors) | out.key_set())?)(tensors, dim, out)
+    or_return!(out::writable(out));
+    match joining::STACK_OUT.look_up(list_keys(tensors) | out.key_set()) {
+        Ok(f) => f(tensors, dim, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Joins along columns.
@@ -6582,7 +7479,10 @@ pub fn stack_out(tensors: &[Tensor], dim: i64, out: &mut Tensor) -> Result<()> {
 /// ```
 #[doc(alias = "torch.hstack")]
 pub fn hstack(tensors: &[Tensor]) -> Result<Tensor> {
-    (joining::HSTACK.get(list_keys(tensors))?)(tensors)
+    match joining::HSTACK.get(list_keys(tensors)) {
+        Ok(f) => f(tensors),
+        Err(e) => Err(e),
+    }
 }
 
 /// Joins along columns. Into `out`, which is resized where its shape differs.
@@ -6592,8 +7492,11 @@ pub fn hstack(tensors: &[Tensor]) -> Result<Tensor> {
 /// - Errors: an empty list. sizes that do not fit.
 #[doc(alias = "torch.hstack")]
 pub fn hstack_out(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (joining::HSTACK_OUT.get(list_keys(tensors) | out.key_set())?)(tensors, out)
+    or_return!(out::writable(out));
+    match joining::HSTACK_OUT.look_up(list_keys(tensors) | out.key_set()) {
+        Ok(f) => f(tensors, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Joins along rows.
@@ -6609,7 +7512,10 @@ pub fn hstack_out(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.vstack")]
 #[doc(alias = "torch.row_stack")]
 pub fn vstack(tensors: &[Tensor]) -> Result<Tensor> {
-    (joining::VSTACK.get(list_keys(tensors))?)(tensors)
+    match joining::VSTACK.get(list_keys(tensors)) {
+        Ok(f) => f(tensors),
+        Err(e) => Err(e),
+    }
 }
 
 /// Joins along rows. Into `out`, which is resized where its shape differs.
@@ -6620,8 +7526,11 @@ pub fn vstack(tensors: &[Tensor]) -> Result<Tensor> {
 #[doc(alias = "torch.vstack")]
 #[doc(alias = "torch.row_stack")]
 pub fn vstack_out(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (joining::VSTACK_OUT.get(list_keys(tensors) | out.key_set())?)(tensors, out)
+    or_return!(out::writable(out));
+    match joining::VSTACK_OUT.look_up(list_keys(tensors) | out.key_set()) {
+        Ok(f) => f(tensors, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Joins along depth.
@@ -6636,7 +7545,10 @@ pub fn vstack_out(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
 /// ```
 #[doc(alias = "torch.dstack")]
 pub fn dstack(tensors: &[Tensor]) -> Result<Tensor> {
-    (joining::DSTACK.get(list_keys(tensors))?)(tensors)
+    match joining::DSTACK.get(list_keys(tensors)) {
+        Ok(f) => f(tensors),
+        Err(e) => Err(e),
+    }
 }
 
 /// Joins along depth. Into `out`, which is resized where its shape differs.
@@ -6646,8 +7558,11 @@ pub fn dstack(tensors: &[Tensor]) -> Result<Tensor> {
 /// - Errors: an empty list. sizes that do not fit.
 #[doc(alias = "torch.dstack")]
 pub fn dstack_out(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (joining::DSTACK_OUT.get(list_keys(tensors) | out.key_set())?)(tensors, out)
+    or_return!(out::writable(out));
+    match joining::DSTACK_OUT.look_up(list_keys(tensors) | out.key_set()) {
+        Ok(f) => f(tensors, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Joins vectors and matrices as columns.
@@ -6662,7 +7577,10 @@ pub fn dstack_out(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
 /// ```
 #[doc(alias = "torch.column_stack")]
 pub fn column_stack(tensors: &[Tensor]) -> Result<Tensor> {
-    (joining::COLUMN_STACK.get(list_keys(tensors))?)(tensors)
+    match joining::COLUMN_STACK.get(list_keys(tensors)) {
+        Ok(f) => f(tensors),
+        Err(e) => Err(e),
+    }
 }
 
 /// Joins vectors and matrices as columns. Into `out`, which is resized where its shape differs.
@@ -6672,8 +7590,11 @@ pub fn column_stack(tensors: &[Tensor]) -> Result<Tensor> {
 /// - Errors: an empty list. sizes that do not fit.
 #[doc(alias = "torch.column_stack")]
 pub fn column_stack_out(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (joining::COLUMN_STACK_OUT.get(list_keys(tensors) | out.key_set())?)(tensors, out)
+    or_return!(out::writable(out));
+    match joining::COLUMN_STACK_OUT.look_up(list_keys(tensors) | out.key_set()) {
+        Ok(f) => f(tensors, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// The tensor with at least 1 dimensions.
@@ -6687,7 +7608,10 @@ pub fn column_stack_out(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
 /// ```
 #[doc(alias = "torch.atleast_1d")]
 pub fn atleast_1d(self_: &Tensor) -> Result<Tensor> {
-    (joining::ATLEAST_1D.get(self_.key_set())?)(self_)
+    match joining::ATLEAST_1D.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Each tensor with at least 1 dimensions.
@@ -6702,7 +7626,10 @@ pub fn atleast_1d(self_: &Tensor) -> Result<Tensor> {
 /// ```
 #[doc(alias = "torch.atleast_1d")]
 pub fn atleast_1d_sequence(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
-    (joining::ATLEAST_1D_SEQUENCE.get(list_keys(tensors))?)(tensors)
+    match joining::ATLEAST_1D_SEQUENCE.get(list_keys(tensors)) {
+        Ok(f) => f(tensors),
+        Err(e) => Err(e),
+    }
 }
 
 /// The tensor with at least 2 dimensions.
@@ -6716,7 +7643,10 @@ pub fn atleast_1d_sequence(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
 /// ```
 #[doc(alias = "torch.atleast_2d")]
 pub fn atleast_2d(self_: &Tensor) -> Result<Tensor> {
-    (joining::ATLEAST_2D.get(self_.key_set())?)(self_)
+    match joining::ATLEAST_2D.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Each tensor with at least 2 dimensions.
@@ -6730,7 +7660,10 @@ pub fn atleast_2d(self_: &Tensor) -> Result<Tensor> {
 /// ```
 #[doc(alias = "torch.atleast_2d")]
 pub fn atleast_2d_sequence(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
-    (joining::ATLEAST_2D_SEQUENCE.get(list_keys(tensors))?)(tensors)
+    match joining::ATLEAST_2D_SEQUENCE.get(list_keys(tensors)) {
+        Ok(f) => f(tensors),
+        Err(e) => Err(e),
+    }
 }
 
 /// The tensor with at least 3 dimensions.
@@ -6744,7 +7677,10 @@ pub fn atleast_2d_sequence(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
 /// ```
 #[doc(alias = "torch.atleast_3d")]
 pub fn atleast_3d(self_: &Tensor) -> Result<Tensor> {
-    (joining::ATLEAST_3D.get(self_.key_set())?)(self_)
+    match joining::ATLEAST_3D.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Each tensor with at least 3 dimensions.
@@ -6758,7 +7694,10 @@ pub fn atleast_3d(self_: &Tensor) -> Result<Tensor> {
 /// ```
 #[doc(alias = "torch.atleast_3d")]
 pub fn atleast_3d_sequence(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
-    (joining::ATLEAST_3D_SEQUENCE.get(list_keys(tensors))?)(tensors)
+    match joining::ATLEAST_3D_SEQUENCE.get(list_keys(tensors)) {
+        Ok(f) => f(tensors),
+        Err(e) => Err(e),
+    }
 }
 
 /// Repeats the tensor along each dimension.
@@ -6772,7 +7711,10 @@ pub fn atleast_3d_sequence(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
 /// ```
 #[doc(alias = "torch.Tensor.repeat")]
 pub fn repeat(self_: &Tensor, repeats: &[i64]) -> Result<Tensor> {
-    (joining::REPEAT.get(self_.key_set())?)(self_, repeats)
+    match joining::REPEAT.get(self_.key_set()) {
+        Ok(f) => f(self_, repeats),
+        Err(e) => Err(e),
+    }
 }
 
 /// Repeats the tensor along its last dimensions.
@@ -6787,7 +7729,10 @@ pub fn repeat(self_: &Tensor, repeats: &[i64]) -> Result<Tensor> {
 #[doc(alias = "torch.tile")]
 #[doc(alias = "torch.Tensor.tile")]
 pub fn tile(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
-    (joining::TILE.get(self_.key_set())?)(self_, dims)
+    match joining::TILE.get(self_.key_set()) {
+        Ok(f) => f(self_, dims),
+        Err(e) => Err(e),
+    }
 }
 
 /// Reverses dimensions.
@@ -6803,7 +7748,10 @@ pub fn tile(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
 #[doc(alias = "torch.flip")]
 #[doc(alias = "torch.Tensor.flip")]
 pub fn flip(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
-    (joining::FLIP.get(self_.key_set())?)(self_, dims)
+    match joining::FLIP.get(self_.key_set()) {
+        Ok(f) => f(self_, dims),
+        Err(e) => Err(e),
+    }
 }
 
 /// Reverses the second dimension.
@@ -6818,7 +7766,10 @@ pub fn flip(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
 #[doc(alias = "torch.fliplr")]
 #[doc(alias = "torch.Tensor.fliplr")]
 pub fn fliplr(self_: &Tensor) -> Result<Tensor> {
-    (joining::FLIPLR.get(self_.key_set())?)(self_)
+    match joining::FLIPLR.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Reverses the first dimension.
@@ -6833,7 +7784,10 @@ pub fn fliplr(self_: &Tensor) -> Result<Tensor> {
 #[doc(alias = "torch.flipud")]
 #[doc(alias = "torch.Tensor.flipud")]
 pub fn flipud(self_: &Tensor) -> Result<Tensor> {
-    (joining::FLIPUD.get(self_.key_set())?)(self_)
+    match joining::FLIPUD.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Shifts elements along dimensions, around the end.
@@ -6850,7 +7804,10 @@ pub fn flipud(self_: &Tensor) -> Result<Tensor> {
 #[doc(alias = "torch.roll")]
 #[doc(alias = "torch.Tensor.roll")]
 pub fn roll(self_: &Tensor, shifts: &[i64], dims: &[i64]) -> Result<Tensor> {
-    (joining::ROLL.get(self_.key_set())?)(self_, shifts, dims)
+    match joining::ROLL.get(self_.key_set()) {
+        Ok(f) => f(self_, shifts, dims),
+        Err(e) => Err(e),
+    }
 }
 
 /// Rotates by 90 degrees in a plane.
@@ -6868,7 +7825,10 @@ pub fn roll(self_: &Tensor, shifts: &[i64], dims: &[i64]) -> Result<Tensor> {
 #[doc(alias = "torch.rot90")]
 #[doc(alias = "torch.Tensor.rot90")]
 pub fn rot90(self_: &Tensor, k: i64, dims: &[i64]) -> Result<Tensor> {
-    (joining::ROT90.get(self_.key_set())?)(self_, k, dims)
+    match joining::ROT90.get(self_.key_set()) {
+        Ok(f) => f(self_, k, dims),
+        Err(e) => Err(e),
+    }
 }
 
 /// Moves dimensions to other places.
@@ -6885,7 +7845,10 @@ pub fn rot90(self_: &Tensor, k: i64, dims: &[i64]) -> Result<Tensor> {
 #[doc(alias = "torch.moveaxis")]
 #[doc(alias = "torch.Tensor.moveaxis")]
 pub fn movedim(self_: &Tensor, source: &[i64], destination: &[i64]) -> Result<Tensor> {
-    (joining::MOVEDIM.get(self_.key_set())?)(self_, source, destination)
+    match joining::MOVEDIM.get(self_.key_set()) {
+        Ok(f) => f(self_, source, destination),
+        Err(e) => Err(e),
+    }
 }
 
 /// Moves a dimension to another place.
@@ -6902,7 +7865,10 @@ pub fn movedim(self_: &Tensor, source: &[i64], destination: &[i64]) -> Result<Te
 #[doc(alias = "torch.moveaxis")]
 #[doc(alias = "torch.Tensor.moveaxis")]
 pub fn movedim_int(self_: &Tensor, source: i64, destination: i64) -> Result<Tensor> {
-    (joining::MOVEDIM_INT.get(self_.key_set())?)(self_, source, destination)
+    match joining::MOVEDIM_INT.get(self_.key_set()) {
+        Ok(f) => f(self_, source, destination),
+        Err(e) => Err(e),
+    }
 }
 
 /// Swaps two dimensions.
@@ -6917,7 +7883,10 @@ pub fn movedim_int(self_: &Tensor, source: i64, destination: i64) -> Result<Tens
 #[doc(alias = "torch.swapaxes")]
 #[doc(alias = "torch.Tensor.swapaxes")]
 pub fn swapaxes(self_: &Tensor, axis0: i64, axis1: i64) -> Result<Tensor> {
-    (joining::SWAPAXES.get(self_.key_set())?)(self_, axis0, axis1)
+    match joining::SWAPAXES.get(self_.key_set()) {
+        Ok(f) => f(self_, axis0, axis1),
+        Err(e) => Err(e),
+    }
 }
 
 /// Swaps two dimensions.
@@ -6932,7 +7901,10 @@ pub fn swapaxes(self_: &Tensor, axis0: i64, axis1: i64) -> Result<Tensor> {
 #[doc(alias = "torch.swapdims")]
 #[doc(alias = "torch.Tensor.swapdims")]
 pub fn swapdims(self_: &Tensor, dim0: i64, dim1: i64) -> Result<Tensor> {
-    (joining::SWAPDIMS.get(self_.key_set())?)(self_, dim0, dim1)
+    match joining::SWAPDIMS.get(self_.key_set()) {
+        Ok(f) => f(self_, dim0, dim1),
+        Err(e) => Err(e),
+    }
 }
 
 /// About equal parts along a dimension.
@@ -6950,7 +7922,10 @@ pub fn swapdims(self_: &Tensor, dim0: i64, dim1: i64) -> Result<Tensor> {
 #[doc(alias = "torch.chunk")]
 #[doc(alias = "torch.Tensor.chunk")]
 pub fn chunk(self_: &Tensor, chunks: i64, dim: i64) -> Result<Vec<Tensor>> {
-    (joining::CHUNK.get(self_.key_set())?)(self_, chunks, dim)
+    match joining::CHUNK.get(self_.key_set()) {
+        Ok(f) => f(self_, chunks, dim),
+        Err(e) => Err(e),
+    }
 }
 
 /// Equal parts along a dimension; the first ones take the remainder.
@@ -6968,7 +7943,10 @@ pub fn chunk(self_: &Tensor, chunks: i64, dim: i64) -> Result<Vec<Tensor>> {
 #[doc(alias = "torch.tensor_split")]
 #[doc(alias = "torch.Tensor.tensor_split")]
 pub fn tensor_split_sections(self_: &Tensor, sections: i64, dim: i64) -> Result<Vec<Tensor>> {
-    (joining::TENSOR_SPLIT_SECTIONS.get(self_.key_set())?)(self_, sections, dim)
+    match joining::TENSOR_SPLIT_SECTIONS.get(self_.key_set()) {
+        Ok(f) => f(self_, sections, dim),
+        Err(e) => Err(e),
+    }
 }
 
 /// Parts along a dimension, cut at indices.
@@ -6986,7 +7964,10 @@ pub fn tensor_split_sections(self_: &Tensor, sections: i64, dim: i64) -> Result<
 #[doc(alias = "torch.tensor_split")]
 #[doc(alias = "torch.Tensor.tensor_split")]
 pub fn tensor_split_indices(self_: &Tensor, indices: &[i64], dim: i64) -> Result<Vec<Tensor>> {
-    (joining::TENSOR_SPLIT_INDICES.get(self_.key_set())?)(self_, indices, dim)
+    match joining::TENSOR_SPLIT_INDICES.get(self_.key_set()) {
+        Ok(f) => f(self_, indices, dim),
+        Err(e) => Err(e),
+    }
 }
 
 /// Parts along a dimension, as a tensor says.
@@ -7005,11 +7986,10 @@ pub fn tensor_split_indices(self_: &Tensor, indices: &[i64], dim: i64) -> Result
 #[doc(alias = "torch.tensor_split")]
 #[doc(alias = "torch.Tensor.tensor_split")]
 pub fn tensor_split(self_: &Tensor, tensor_indices_or_sections: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
-    (joining::TENSOR_SPLIT.get(self_.key_set() | tensor_indices_or_sections.key_set())?)(
-        self_,
-        tensor_indices_or_sections,
-        dim,
-    )
+    match joining::TENSOR_SPLIT.get(self_.key_set() | tensor_indices_or_sections.key_set()) {
+        Ok(f) => f(self_, tensor_indices_or_sections, dim),
+        Err(e) => Err(e),
+    }
 }
 
 /// Equal parts along one dimension.
@@ -7024,7 +8004,10 @@ pub fn tensor_split(self_: &Tensor, tensor_indices_or_sections: &Tensor, dim: i6
 #[doc(alias = "torch.hsplit")]
 #[doc(alias = "torch.Tensor.hsplit")]
 pub fn hsplit(self_: &Tensor, sections: i64) -> Result<Vec<Tensor>> {
-    (joining::HSPLIT.get(self_.key_set())?)(self_, sections)
+    match joining::HSPLIT.get(self_.key_set()) {
+        Ok(f) => f(self_, sections),
+        Err(e) => Err(e),
+    }
 }
 
 /// Parts along one dimension, cut at indices.
@@ -7039,7 +8022,10 @@ pub fn hsplit(self_: &Tensor, sections: i64) -> Result<Vec<Tensor>> {
 #[doc(alias = "torch.hsplit")]
 #[doc(alias = "torch.Tensor.hsplit")]
 pub fn hsplit_array(self_: &Tensor, indices: &[i64]) -> Result<Vec<Tensor>> {
-    (joining::HSPLIT_ARRAY.get(self_.key_set())?)(self_, indices)
+    match joining::HSPLIT_ARRAY.get(self_.key_set()) {
+        Ok(f) => f(self_, indices),
+        Err(e) => Err(e),
+    }
 }
 
 /// Equal parts along one dimension.
@@ -7054,7 +8040,10 @@ pub fn hsplit_array(self_: &Tensor, indices: &[i64]) -> Result<Vec<Tensor>> {
 #[doc(alias = "torch.vsplit")]
 #[doc(alias = "torch.Tensor.vsplit")]
 pub fn vsplit(self_: &Tensor, sections: i64) -> Result<Vec<Tensor>> {
-    (joining::VSPLIT.get(self_.key_set())?)(self_, sections)
+    match joining::VSPLIT.get(self_.key_set()) {
+        Ok(f) => f(self_, sections),
+        Err(e) => Err(e),
+    }
 }
 
 /// Parts along one dimension, cut at indices.
@@ -7069,7 +8058,10 @@ pub fn vsplit(self_: &Tensor, sections: i64) -> Result<Vec<Tensor>> {
 #[doc(alias = "torch.vsplit")]
 #[doc(alias = "torch.Tensor.vsplit")]
 pub fn vsplit_array(self_: &Tensor, indices: &[i64]) -> Result<Vec<Tensor>> {
-    (joining::VSPLIT_ARRAY.get(self_.key_set())?)(self_, indices)
+    match joining::VSPLIT_ARRAY.get(self_.key_set()) {
+        Ok(f) => f(self_, indices),
+        Err(e) => Err(e),
+    }
 }
 
 /// Equal parts along one dimension.
@@ -7084,7 +8076,10 @@ pub fn vsplit_array(self_: &Tensor, indices: &[i64]) -> Result<Vec<Tensor>> {
 #[doc(alias = "torch.dsplit")]
 #[doc(alias = "torch.Tensor.dsplit")]
 pub fn dsplit(self_: &Tensor, sections: i64) -> Result<Vec<Tensor>> {
-    (joining::DSPLIT.get(self_.key_set())?)(self_, sections)
+    match joining::DSPLIT.get(self_.key_set()) {
+        Ok(f) => f(self_, sections),
+        Err(e) => Err(e),
+    }
 }
 
 /// Parts along one dimension, cut at indices.
@@ -7099,7 +8094,10 @@ pub fn dsplit(self_: &Tensor, sections: i64) -> Result<Vec<Tensor>> {
 #[doc(alias = "torch.dsplit")]
 #[doc(alias = "torch.Tensor.dsplit")]
 pub fn dsplit_array(self_: &Tensor, indices: &[i64]) -> Result<Vec<Tensor>> {
-    (joining::DSPLIT_ARRAY.get(self_.key_set())?)(self_, indices)
+    match joining::DSPLIT_ARRAY.get(self_.key_set()) {
+        Ok(f) => f(self_, indices),
+        Err(e) => Err(e),
+    }
 }
 
 /// One dimension as several.
@@ -7114,7 +8112,10 @@ pub fn dsplit_array(self_: &Tensor, indices: &[i64]) -> Result<Vec<Tensor>> {
 #[doc(alias = "torch.unflatten")]
 #[doc(alias = "torch.Tensor.unflatten")]
 pub fn unflatten(self_: &Tensor, dim: i64, sizes: &[i64]) -> Result<Tensor> {
-    (joining::UNFLATTEN.get(self_.key_set())?)(self_, dim, sizes)
+    match joining::UNFLATTEN.get(self_.key_set()) {
+        Ok(f) => f(self_, dim, sizes),
+        Err(e) => Err(e),
+    }
 }
 
 /// Expanded to another tensor's sizes.
@@ -7128,7 +8129,10 @@ pub fn unflatten(self_: &Tensor, dim: i64, sizes: &[i64]) -> Result<Tensor> {
 /// ```
 #[doc(alias = "torch.Tensor.expand_as")]
 pub fn expand_as(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (joining::EXPAND_AS.get(self_.key_set() | other.key_set())?)(self_, other)
+    match joining::EXPAND_AS.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// A view with another tensor's sizes.
@@ -7142,7 +8146,10 @@ pub fn expand_as(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// ```
 #[doc(alias = "torch.Tensor.view_as")]
 pub fn view_as(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (joining::VIEW_AS.get(self_.key_set() | other.key_set())?)(self_, other)
+    match joining::VIEW_AS.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// Reshaped to another tensor's sizes.
@@ -7156,7 +8163,10 @@ pub fn view_as(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// ```
 #[doc(alias = "torch.Tensor.reshape_as")]
 pub fn reshape_as(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (joining::RESHAPE_AS.get(self_.key_set() | other.key_set())?)(self_, other)
+    match joining::RESHAPE_AS.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// Expanded to the given sizes.
@@ -7171,7 +8181,10 @@ pub fn reshape_as(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 #[doc(alias = "torch.broadcast_to")]
 #[doc(alias = "torch.Tensor.broadcast_to")]
 pub fn broadcast_to(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
-    (joining::BROADCAST_TO.get(self_.key_set())?)(self_, size)
+    match joining::BROADCAST_TO.get(self_.key_set()) {
+        Ok(f) => f(self_, size),
+        Err(e) => Err(e),
+    }
 }
 
 /// All tensors expanded to their common sizes.
@@ -7186,7 +8199,10 @@ pub fn broadcast_to(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
 /// ```
 #[doc(alias = "torch.broadcast_tensors")]
 pub fn broadcast_tensors(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
-    (joining::BROADCAST_TENSORS.get(list_keys(tensors))?)(tensors)
+    match joining::BROADCAST_TENSORS.get(list_keys(tensors)) {
+        Ok(f) => f(tensors),
+        Err(e) => Err(e),
+    }
 }
 
 /// All elements in one dimension.
@@ -7201,7 +8217,10 @@ pub fn broadcast_tensors(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
 #[doc(alias = "torch.ravel")]
 #[doc(alias = "torch.Tensor.ravel")]
 pub fn ravel(self_: &Tensor) -> Result<Tensor> {
-    (joining::RAVEL.get(self_.key_set())?)(self_)
+    match joining::RAVEL.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Conjugate transpose of the last two dimensions.
@@ -7216,7 +8235,10 @@ pub fn ravel(self_: &Tensor) -> Result<Tensor> {
 #[doc(alias = "torch.adjoint")]
 #[doc(alias = "torch.Tensor.adjoint")]
 pub fn adjoint(self_: &Tensor) -> Result<Tensor> {
-    (joining::ADJOINT.get(self_.key_set())?)(self_)
+    match joining::ADJOINT.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Transpose of the last two dimensions.
@@ -7230,7 +8252,10 @@ pub fn adjoint(self_: &Tensor) -> Result<Tensor> {
 /// ```
 #[doc(alias = "torch.Tensor.mT")]
 pub fn mt(self_: &Tensor) -> Result<Tensor> {
-    (joining::MT.get(self_.key_set())?)(self_)
+    match joining::MT.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Conjugate transpose of the last two dimensions.
@@ -7244,7 +8269,10 @@ pub fn mt(self_: &Tensor) -> Result<Tensor> {
 /// ```
 #[doc(alias = "torch.Tensor.mH")]
 pub fn mh(self_: &Tensor) -> Result<Tensor> {
-    (joining::MH.get(self_.key_set())?)(self_)
+    match joining::MH.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Conjugate transpose of a matrix.
@@ -7258,7 +8286,10 @@ pub fn mh(self_: &Tensor) -> Result<Tensor> {
 /// ```
 #[doc(alias = "torch.Tensor.H")]
 pub fn h(self_: &Tensor) -> Result<Tensor> {
-    (joining::H.get(self_.key_set())?)(self_)
+    match joining::H.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// All dimensions reversed.
@@ -7272,7 +8303,10 @@ pub fn h(self_: &Tensor) -> Result<Tensor> {
 /// ```
 #[doc(alias = "torch.Tensor.T")]
 pub fn numpy_t(self_: &Tensor) -> Result<Tensor> {
-    (joining::NUMPY_T.get(self_.key_set())?)(self_)
+    match joining::NUMPY_T.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Grids of coordinates: for vectors of positions along each axis, the coordinates of every point of the grid that they span, one tensor per axis.
@@ -7289,7 +8323,10 @@ pub fn numpy_t(self_: &Tensor) -> Result<Tensor> {
 /// Documented defaults: `indexing = "ij"`.
 #[doc(alias = "torch.meshgrid")]
 pub fn meshgrid(tensors: &[Tensor], indexing: &str) -> Result<Vec<Tensor>> {
-    (joining::MESHGRID.get(list_keys(tensors))?)(tensors, indexing)
+    match joining::MESHGRID.get(list_keys(tensors)) {
+        Ok(f) => f(tensors, indexing),
+        Err(e) => Err(e),
+    }
 }
 
 /// All tuples of elements.
@@ -7304,7 +8341,10 @@ pub fn meshgrid(tensors: &[Tensor], indexing: &str) -> Result<Vec<Tensor>> {
 /// ```
 #[doc(alias = "torch.cartesian_prod")]
 pub fn cartesian_prod(tensors: &[Tensor]) -> Result<Tensor> {
-    (joining::CARTESIAN_PROD.get(list_keys(tensors))?)(tensors)
+    match joining::CARTESIAN_PROD.get(list_keys(tensors)) {
+        Ok(f) => f(tensors),
+        Err(e) => Err(e),
+    }
 }
 
 /// A matrix with the given blocks on its diagonal.
@@ -7319,7 +8359,10 @@ pub fn cartesian_prod(tensors: &[Tensor]) -> Result<Tensor> {
 /// ```
 #[doc(alias = "torch.block_diag")]
 pub fn block_diag(tensors: &[Tensor]) -> Result<Tensor> {
-    (joining::BLOCK_DIAG.get(list_keys(tensors))?)(tensors)
+    match joining::BLOCK_DIAG.get(list_keys(tensors)) {
+        Ok(f) => f(tensors),
+        Err(e) => Err(e),
+    }
 }
 
 /// Lower triangle of the last two dimensions; zeros elsewhere.
@@ -7336,7 +8379,10 @@ pub fn block_diag(tensors: &[Tensor]) -> Result<Tensor> {
 #[doc(alias = "torch.tril")]
 #[doc(alias = "torch.Tensor.tril")]
 pub fn tril(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
-    (joining::TRIL.get(self_.key_set())?)(self_, diagonal)
+    match joining::TRIL.get(self_.key_set()) {
+        Ok(f) => f(self_, diagonal),
+        Err(e) => Err(e),
+    }
 }
 
 /// Lower triangle of the last two dimensions; zeros elsewhere. In place: the first tensor takes the result.
@@ -7348,8 +8394,11 @@ pub fn tril(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
 /// Documented defaults: `diagonal = 0`.
 #[doc(alias = "torch.Tensor.tril_")]
 pub fn tril_(self_: &Tensor, diagonal: i64) -> Result<()> {
-    out::writable(self_)?;
-    (joining::TRIL_.get(self_.key_set())?)(self_, diagonal)
+    or_return!(out::writable(self_));
+    match joining::TRIL_.get(self_.key_set()) {
+        Ok(f) => f(self_, diagonal),
+        Err(e) => Err(e),
+    }
 }
 
 /// Lower triangle of the last two dimensions; zeros elsewhere. Into `out`, which is resized where its shape differs.
@@ -7361,8 +8410,11 @@ pub fn tril_(self_: &Tensor, diagonal: i64) -> Result<()> {
 /// Documented defaults: `diagonal = 0`.
 #[doc(alias = "torch.tril")]
 pub fn tril_out(self_: &Tensor, diagonal: i64, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (joining::TRIL_OUT.get(self_.key_set() | out.key_set())?)(self_, diagonal, out)
+    or_return!(out::writable(out));
+    match joining::TRIL_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, diagonal, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Upper triangle of the last two dimensions; zeros elsewhere.
@@ -7379,7 +8431,10 @@ pub fn tril_out(self_: &Tensor, diagonal: i64, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.triu")]
 #[doc(alias = "torch.Tensor.triu")]
 pub fn triu(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
-    (joining::TRIU.get(self_.key_set())?)(self_, diagonal)
+    match joining::TRIU.get(self_.key_set()) {
+        Ok(f) => f(self_, diagonal),
+        Err(e) => Err(e),
+    }
 }
 
 /// Upper triangle of the last two dimensions; zeros elsewhere. In place: the first tensor takes the result.
@@ -7391,8 +8446,11 @@ pub fn triu(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
 /// Documented defaults: `diagonal = 0`.
 #[doc(alias = "torch.Tensor.triu_")]
 pub fn triu_(self_: &Tensor, diagonal: i64) -> Result<()> {
-    out::writable(self_)?;
-    (joining::TRIU_.get(self_.key_set())?)(self_, diagonal)
+    or_return!(out::writable(self_));
+    match joining::TRIU_.get(self_.key_set()) {
+        Ok(f) => f(self_, diagonal),
+        Err(e) => Err(e),
+    }
 }
 
 /// Upper triangle of the last two dimensions; zeros elsewhere. Into `out`, which is resized where its shape differs.
@@ -7404,8 +8462,11 @@ pub fn triu_(self_: &Tensor, diagonal: i64) -> Result<()> {
 /// Documented defaults: `diagonal = 0`.
 #[doc(alias = "torch.triu")]
 pub fn triu_out(self_: &Tensor, diagonal: i64, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (joining::TRIU_OUT.get(self_.key_set() | out.key_set())?)(self_, diagonal, out)
+    or_return!(out::writable(out));
+    match joining::TRIU_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, diagonal, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Matrices with the last dimension on their diagonal.
@@ -7422,7 +8483,10 @@ pub fn triu_out(self_: &Tensor, diagonal: i64, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.diag_embed")]
 #[doc(alias = "torch.Tensor.diag_embed")]
 pub fn diag_embed(self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
-    (joining::DIAG_EMBED.get(self_.key_set())?)(self_, offset, dim1, dim2)
+    match joining::DIAG_EMBED.get(self_.key_set()) {
+        Ok(f) => f(self_, offset, dim1, dim2),
+        Err(e) => Err(e),
+    }
 }
 
 /// The diagonal of a matrix, or a matrix with a vector on its diagonal.
@@ -7440,7 +8504,10 @@ pub fn diag_embed(self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<T
 #[doc(alias = "torch.diag")]
 #[doc(alias = "torch.Tensor.diag")]
 pub fn diag(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
-    (joining::DIAG.get(self_.key_set())?)(self_, diagonal)
+    match joining::DIAG.get(self_.key_set()) {
+        Ok(f) => f(self_, diagonal),
+        Err(e) => Err(e),
+    }
 }
 
 /// The diagonal of a matrix, or a matrix with a vector on its diagonal. Into `out`, which is resized where its shape differs.
@@ -7452,8 +8519,11 @@ pub fn diag(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
 /// Documented defaults: `diagonal = 0`.
 #[doc(alias = "torch.diag")]
 pub fn diag_out(self_: &Tensor, diagonal: i64, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (joining::DIAG_OUT.get(self_.key_set() | out.key_set())?)(self_, diagonal, out)
+    or_return!(out::writable(out));
+    match joining::DIAG_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, diagonal, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// A matrix with all elements on its diagonal.
@@ -7470,7 +8540,10 @@ pub fn diag_out(self_: &Tensor, diagonal: i64, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.diagflat")]
 #[doc(alias = "torch.Tensor.diagflat")]
 pub fn diagflat(self_: &Tensor, offset: i64) -> Result<Tensor> {
-    (joining::DIAGFLAT.get(self_.key_set())?)(self_, offset)
+    match joining::DIAGFLAT.get(self_.key_set()) {
+        Ok(f) => f(self_, offset),
+        Err(e) => Err(e),
+    }
 }
 
 /// Sum of a matrix's diagonal.
@@ -7485,7 +8558,10 @@ pub fn diagflat(self_: &Tensor, offset: i64) -> Result<Tensor> {
 #[doc(alias = "torch.trace")]
 #[doc(alias = "torch.Tensor.trace")]
 pub fn trace(self_: &Tensor) -> Result<Tensor> {
-    (joining::TRACE.get(self_.key_set())?)(self_)
+    match joining::TRACE.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Each element as often as `repeats` says.
@@ -7508,12 +8584,10 @@ pub fn repeat_interleave_tensor(
     dim: Option<i64>,
     output_size: Option<i64>,
 ) -> Result<Tensor> {
-    (joining::REPEAT_INTERLEAVE_TENSOR.get(self_.key_set() | repeats.key_set())?)(
-        self_,
-        repeats,
-        dim,
-        output_size,
-    )
+    match joining::REPEAT_INTERLEAVE_TENSOR.get(self_.key_set() | repeats.key_set()) {
+        Ok(f) => f(self_, repeats, dim, output_size),
+        Err(e) => Err(e),
+    }
 }
 
 /// Each element several times.
@@ -7536,7 +8610,10 @@ pub fn repeat_interleave_int(
     dim: Option<i64>,
     output_size: Option<i64>,
 ) -> Result<Tensor> {
-    (joining::REPEAT_INTERLEAVE_INT.get(self_.key_set())?)(self_, repeats, dim, output_size)
+    match joining::REPEAT_INTERLEAVE_INT.get(self_.key_set()) {
+        Ok(f) => f(self_, repeats, dim, output_size),
+        Err(e) => Err(e),
+    }
 }
 
 /// Each index as often as `repeats` says.
@@ -7553,7 +8630,10 @@ pub fn repeat_interleave_int(
 /// Documented defaults: `output_size = None`.
 #[doc(alias = "torch.repeat_interleave")]
 pub fn repeat_interleave(repeats: &Tensor, output_size: Option<i64>) -> Result<Tensor> {
-    (joining::REPEAT_INTERLEAVE.get(repeats.key_set())?)(repeats, output_size)
+    match joining::REPEAT_INTERLEAVE.get(repeats.key_set()) {
+        Ok(f) => f(repeats, output_size),
+        Err(e) => Err(e),
+    }
 }
 
 /// All combinations of `r` elements of a vector, in lexicographic order of positions.
@@ -7570,7 +8650,10 @@ pub fn repeat_interleave(repeats: &Tensor, output_size: Option<i64>) -> Result<T
 /// Documented defaults: `r = 2`, `with_replacement = false`.
 #[doc(alias = "torch.combinations")]
 pub fn combinations(self_: &Tensor, r: i64, with_replacement: bool) -> Result<Tensor> {
-    (joining::COMBINATIONS.get(self_.key_set())?)(self_, r, with_replacement)
+    match joining::COMBINATIONS.get(self_.key_set()) {
+        Ok(f) => f(self_, r, with_replacement),
+        Err(e) => Err(e),
+    }
 }
 
 /// Tensors cut into chunks along a dimension, padded with zeros where they do not divide, flattened and joined chunk by chunk.
@@ -7585,7 +8668,10 @@ pub fn combinations(self_: &Tensor, r: i64, with_replacement: bool) -> Result<Te
 /// ```
 #[doc(alias = "torch._chunk_cat")]
 pub fn chunk_cat(tensors: &[Tensor], dim: i64, num_chunks: i64) -> Result<Tensor> {
-    (joining::CHUNK_CAT.get(list_keys(tensors))?)(tensors, dim, num_chunks)
+    match joining::CHUNK_CAT.get(list_keys(tensors)) {
+        Ok(f) => f(tensors, dim, num_chunks),
+        Err(e) => Err(e),
+    }
 }
 
 /// Tensors cut into chunks along a dimension, padded with zeros where they do not divide, flattened and joined chunk by chunk. Into `out`, which is resized where its shape differs.
@@ -7595,8 +8681,11 @@ pub fn chunk_cat(tensors: &[Tensor], dim: i64, num_chunks: i64) -> Result<Tensor
 /// - Errors: an empty list. sizes or dtypes that differ. fewer than one chunk.
 #[doc(alias = "torch._chunk_cat")]
 pub fn chunk_cat_out(tensors: &[Tensor], dim: i64, num_chunks: i64, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (joining::CHUNK_CAT_OUT.get(list_keys(tensors) | out.key_set())?)(tensors, dim, num_chunks, out)
+    or_return!(out::writable(out));
+    match joining::CHUNK_CAT_OUT.look_up(list_keys(tensors) | out.key_set()) {
+        Ok(f) => f(tensors, dim, num_chunks, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Inverses of square matrices, and where each failed: 0, or the place (from 1) of the first zero pivot.
@@ -7613,7 +8702,10 @@ pub fn chunk_cat_out(tensors: &[Tensor], dim: i64, num_chunks: i64, out: &mut Te
 /// Documented defaults: `check_errors = false`.
 #[doc(alias = "torch.linalg.inv_ex")]
 pub fn linalg_inv_ex(a: &Tensor, check_errors: bool) -> Result<(Tensor, Tensor)> {
-    (linalg_ops::LINALG_INV_EX.get(a.key_set())?)(a, check_errors)
+    match linalg_ops::LINALG_INV_EX.get(a.key_set()) {
+        Ok(f) => f(a, check_errors),
+        Err(e) => Err(e),
+    }
 }
 
 /// Inverses of square matrices, and where each failed: 0, or the place (from 1) of the first zero pivot. Into `out`, which is resized where its shape differs.
@@ -7625,14 +8717,12 @@ pub fn linalg_inv_ex(a: &Tensor, check_errors: bool) -> Result<(Tensor, Tensor)>
 /// Documented defaults: `check_errors = false`.
 #[doc(alias = "torch.linalg.inv_ex")]
 pub fn linalg_inv_ex_out(a: &Tensor, check_errors: bool, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
-    out::writable(out0)?;
-    out::writable(out1)?;
-    (linalg_ops::LINALG_INV_EX_OUT.get(a.key_set() | out0.key_set() | out1.key_set())?)(
-        a,
-        check_errors,
-        out0,
-        out1,
-    )
+    or_return!(out::writable(out0));
+    or_return!(out::writable(out1));
+    match linalg_ops::LINALG_INV_EX_OUT.look_up(a.key_set() | out0.key_set() | out1.key_set()) {
+        Ok(f) => f(a, check_errors, out0, out1),
+        Err(e) => Err(e),
+    }
 }
 
 /// Inverses of square matrices; an error where one has none.
@@ -7647,7 +8737,10 @@ pub fn linalg_inv_ex_out(a: &Tensor, check_errors: bool, out0: &mut Tensor, out1
 /// ```
 #[doc(alias = "torch.linalg.inv")]
 pub fn linalg_inv(a: &Tensor) -> Result<Tensor> {
-    (linalg_ops::LINALG_INV.get(a.key_set())?)(a)
+    match linalg_ops::LINALG_INV.get(a.key_set()) {
+        Ok(f) => f(a),
+        Err(e) => Err(e),
+    }
 }
 
 /// Inverses of square matrices; an error where one has none. Into `out`, which is resized where its shape differs.
@@ -7657,8 +8750,11 @@ pub fn linalg_inv(a: &Tensor) -> Result<Tensor> {
 /// - Errors: matrices that are not square. singular matrices. other dtypes.
 #[doc(alias = "torch.linalg.inv")]
 pub fn linalg_inv_out(a: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (linalg_ops::LINALG_INV_OUT.get(a.key_set() | out.key_set())?)(a, out)
+    or_return!(out::writable(out));
+    match linalg_ops::LINALG_INV_OUT.look_up(a.key_set() | out.key_set()) {
+        Ok(f) => f(a, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Inverses of square matrices; an error where one has none.
@@ -7674,7 +8770,10 @@ pub fn linalg_inv_out(a: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.inverse")]
 #[doc(alias = "torch.Tensor.inverse")]
 pub fn inverse(self_: &Tensor) -> Result<Tensor> {
-    (linalg_ops::INVERSE.get(self_.key_set())?)(self_)
+    match linalg_ops::INVERSE.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Inverses of square matrices; an error where one has none. Into `out`, which is resized where its shape differs.
@@ -7684,8 +8783,11 @@ pub fn inverse(self_: &Tensor) -> Result<Tensor> {
 /// - Errors: matrices that are not square. singular matrices. other dtypes.
 #[doc(alias = "torch.inverse")]
 pub fn inverse_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (linalg_ops::INVERSE_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match linalg_ops::INVERSE_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Sign (of complex matrices, direction) and natural logarithm of the magnitude of determinants.
@@ -7700,7 +8802,10 @@ pub fn inverse_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// ```
 #[doc(alias = "torch.linalg.slogdet")]
 pub fn linalg_slogdet(a: &Tensor) -> Result<(Tensor, Tensor)> {
-    (linalg_ops::LINALG_SLOGDET.get(a.key_set())?)(a)
+    match linalg_ops::LINALG_SLOGDET.get(a.key_set()) {
+        Ok(f) => f(a),
+        Err(e) => Err(e),
+    }
 }
 
 /// Sign (of complex matrices, direction) and natural logarithm of the magnitude of determinants. Into `out`, which is resized where its shape differs.
@@ -7710,9 +8815,12 @@ pub fn linalg_slogdet(a: &Tensor) -> Result<(Tensor, Tensor)> {
 /// - Errors: matrices that are not square. other dtypes.
 #[doc(alias = "torch.linalg.slogdet")]
 pub fn linalg_slogdet_out(a: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
-    out::writable(out0)?;
-    out::writable(out1)?;
-    (linalg_ops::LINALG_SLOGDET_OUT.get(a.key_set() | out0.key_set() | out1.key_set())?)(a, out0, out1)
+    or_return!(out::writable(out0));
+    or_return!(out::writable(out1));
+    match linalg_ops::LINALG_SLOGDET_OUT.look_up(a.key_set() | out0.key_set() | out1.key_set()) {
+        Ok(f) => f(a, out0, out1),
+        Err(e) => Err(e),
+    }
 }
 
 /// Sign and natural logarithm of the magnitude of determinants.
@@ -7728,7 +8836,10 @@ pub fn linalg_slogdet_out(a: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> R
 #[doc(alias = "torch.slogdet")]
 #[doc(alias = "torch.Tensor.slogdet")]
 pub fn slogdet(self_: &Tensor) -> Result<(Tensor, Tensor)> {
-    (linalg_ops::SLOGDET.get(self_.key_set())?)(self_)
+    match linalg_ops::SLOGDET.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Sign and natural logarithm of the magnitude of determinants. Into `out`, which is resized where its shape differs.
@@ -7738,9 +8849,12 @@ pub fn slogdet(self_: &Tensor) -> Result<(Tensor, Tensor)> {
 /// - Errors: matrices that are not square. other dtypes.
 #[doc(alias = "torch.slogdet")]
 pub fn slogdet_out(self_: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
-    out::writable(out0)?;
-    out::writable(out1)?;
-    (linalg_ops::SLOGDET_OUT.get(self_.key_set() | out0.key_set() | out1.key_set())?)(self_, out0, out1)
+    or_return!(out::writable(out0));
+    or_return!(out::writable(out1));
+    match linalg_ops::SLOGDET_OUT.look_up(self_.key_set() | out0.key_set() | out1.key_set()) {
+        Ok(f) => f(self_, out0, out1),
+        Err(e) => Err(e),
+    }
 }
 
 /// Natural logarithm of determinants: NaN of negative ones, minus infinity of zero.
@@ -7756,7 +8870,10 @@ pub fn slogdet_out(self_: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Resu
 #[doc(alias = "torch.logdet")]
 #[doc(alias = "torch.Tensor.logdet")]
 pub fn logdet(self_: &Tensor) -> Result<Tensor> {
-    (linalg_ops::LOGDET.get(self_.key_set())?)(self_)
+    match linalg_ops::LOGDET.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// `A = U diag(S) Vh` with as many singular values as the smaller side has.
@@ -7765,7 +8882,10 @@ pub fn logdet(self_: &Tensor) -> Result<Tensor> {
 /// - Dtypes: float32, float64 and complex numbers; the singular values are real.
 /// - Errors: fewer than two dimensions. other dtypes. values that are not finite.
 pub fn linalg_svd_reduced(a: &Tensor) -> Result<(Tensor, Tensor, Tensor)> {
-    (linalg_ops::LINALG_SVD_REDUCED.get(a.key_set())?)(a)
+    match linalg_ops::LINALG_SVD_REDUCED.get(a.key_set()) {
+        Ok(f) => f(a),
+        Err(e) => Err(e),
+    }
 }
 
 /// The sum of a matrix's singular values.
@@ -7782,7 +8902,10 @@ pub fn linalg_svd_reduced(a: &Tensor) -> Result<(Tensor, Tensor, Tensor)> {
 /// Documented defaults: `keepdim = false`.
 #[doc(alias = "torch.nuclear_norm")]
 pub fn nuclear_norm(self_: &Tensor, keepdim: bool) -> Result<Tensor> {
-    (linalg_ops::NUCLEAR_NORM.get(self_.key_set())?)(self_, keepdim)
+    match linalg_ops::NUCLEAR_NORM.get(self_.key_set()) {
+        Ok(f) => f(self_, keepdim),
+        Err(e) => Err(e),
+    }
 }
 
 /// The sum of a matrix's singular values. Into `out`, which is resized where its shape differs.
@@ -7794,8 +8917,11 @@ pub fn nuclear_norm(self_: &Tensor, keepdim: bool) -> Result<Tensor> {
 /// Documented defaults: `keepdim = false`.
 #[doc(alias = "torch.nuclear_norm")]
 pub fn nuclear_norm_out(self_: &Tensor, keepdim: bool, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (linalg_ops::NUCLEAR_NORM_OUT.get(self_.key_set() | out.key_set())?)(self_, keepdim, out)
+    or_return!(out::writable(out));
+    match linalg_ops::NUCLEAR_NORM_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, keepdim, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// The sums of the singular values of the matrices in two dimensions.
@@ -7812,7 +8938,10 @@ pub fn nuclear_norm_out(self_: &Tensor, keepdim: bool, out: &mut Tensor) -> Resu
 /// Documented defaults: `keepdim = false`.
 #[doc(alias = "torch.nuclear_norm")]
 pub fn nuclear_norm_dim(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
-    (linalg_ops::NUCLEAR_NORM_DIM.get(self_.key_set())?)(self_, dim, keepdim)
+    match linalg_ops::NUCLEAR_NORM_DIM.get(self_.key_set()) {
+        Ok(f) => f(self_, dim, keepdim),
+        Err(e) => Err(e),
+    }
 }
 
 /// The sums of the singular values of the matrices in two dimensions. Into `out`, which is resized where its shape differs.
@@ -7824,8 +8953,11 @@ pub fn nuclear_norm_dim(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Te
 /// Documented defaults: `keepdim = false`.
 #[doc(alias = "torch.nuclear_norm")]
 pub fn nuclear_norm_dim_out(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (linalg_ops::NUCLEAR_NORM_DIM_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, out)
+    or_return!(out::writable(out));
+    match linalg_ops::NUCLEAR_NORM_DIM_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, dim, keepdim, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Exponentials of square matrices.
@@ -7839,7 +8971,10 @@ pub fn nuclear_norm_dim_out(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mu
 /// ```
 #[doc(alias = "torch.linalg.matrix_exp")]
 pub fn linalg_matrix_exp(self_: &Tensor) -> Result<Tensor> {
-    (linalg_ops::LINALG_MATRIX_EXP.get(self_.key_set())?)(self_)
+    match linalg_ops::LINALG_MATRIX_EXP.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Exponentials of square matrices. Into `out`, which is resized where its shape differs.
@@ -7849,8 +8984,11 @@ pub fn linalg_matrix_exp(self_: &Tensor) -> Result<Tensor> {
 /// - Errors: matrices that are not square. integers and bool.
 #[doc(alias = "torch.linalg.matrix_exp")]
 pub fn linalg_matrix_exp_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (linalg_ops::LINALG_MATRIX_EXP_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match linalg_ops::LINALG_MATRIX_EXP_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Exponentials of square matrices.
@@ -7865,7 +9003,10 @@ pub fn linalg_matrix_exp_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.matrix_exp")]
 #[doc(alias = "torch.Tensor.matrix_exp")]
 pub fn matrix_exp(self_: &Tensor) -> Result<Tensor> {
-    (linalg_ops::MATRIX_EXP.get(self_.key_set())?)(self_)
+    match linalg_ops::MATRIX_EXP.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// `fake_quantize_per_tensor_affine`, and where the input was within the range.
@@ -7880,9 +9021,10 @@ pub fn fake_quantize_per_tensor_affine_cachemask(
     quant_min: i64,
     quant_max: i64,
 ) -> Result<(Tensor, Tensor)> {
-    (quantize::FAKE_QUANTIZE_PER_TENSOR_AFFINE_CACHEMASK.get(self_.key_set())?)(
-        self_, scale, zero_point, quant_min, quant_max,
-    )
+    match quantize::FAKE_QUANTIZE_PER_TENSOR_AFFINE_CACHEMASK.get(self_.key_set()) {
+        Ok(f) => f(self_, scale, zero_point, quant_min, quant_max),
+        Err(e) => Err(e),
+    }
 }
 
 /// `fake_quantize_per_channel_affine`, and where the input was within the range.
@@ -7898,10 +9040,12 @@ pub fn fake_quantize_per_channel_affine_cachemask(
     quant_min: i64,
     quant_max: i64,
 ) -> Result<(Tensor, Tensor)> {
-    (quantize::FAKE_QUANTIZE_PER_CHANNEL_AFFINE_CACHEMASK
-        .get(self_.key_set() | scale.key_set() | zero_point.key_set())?)(
-        self_, scale, zero_point, axis, quant_min, quant_max,
-    )
+    match quantize::FAKE_QUANTIZE_PER_CHANNEL_AFFINE_CACHEMASK
+        .get(self_.key_set() | scale.key_set() | zero_point.key_set())
+    {
+        Ok(f) => f(self_, scale, zero_point, axis, quant_min, quant_max),
+        Err(e) => Err(e),
+    }
 }
 
 /// Rounds to the numbers that integers of `quant_min..=quant_max` stand for; gradients pass where the input is in their range.
@@ -7925,9 +9069,10 @@ pub fn fake_quantize_per_tensor_affine(
     quant_min: i64,
     quant_max: i64,
 ) -> Result<Tensor> {
-    (quantize::FAKE_QUANTIZE_PER_TENSOR_AFFINE.get(self_.key_set())?)(
-        self_, scale, zero_point, quant_min, quant_max,
-    )
+    match quantize::FAKE_QUANTIZE_PER_TENSOR_AFFINE.get(self_.key_set()) {
+        Ok(f) => f(self_, scale, zero_point, quant_min, quant_max),
+        Err(e) => Err(e),
+    }
 }
 
 /// `fake_quantize_per_tensor_affine` with scale and zero point in tensors of one element.
@@ -7949,10 +9094,12 @@ pub fn fake_quantize_per_tensor_affine_by(
     quant_min: i64,
     quant_max: i64,
 ) -> Result<Tensor> {
-    (quantize::FAKE_QUANTIZE_PER_TENSOR_AFFINE_BY
-        .get(self_.key_set() | scale.key_set() | zero_point.key_set())?)(
-        self_, scale, zero_point, quant_min, quant_max,
-    )
+    match quantize::FAKE_QUANTIZE_PER_TENSOR_AFFINE_BY
+        .get(self_.key_set() | scale.key_set() | zero_point.key_set())
+    {
+        Ok(f) => f(self_, scale, zero_point, quant_min, quant_max),
+        Err(e) => Err(e),
+    }
 }
 
 /// `fake_quantize_per_tensor_affine` with a scale and a zero point for each place of a dimension.
@@ -7976,10 +9123,12 @@ pub fn fake_quantize_per_channel_affine(
     quant_min: i64,
     quant_max: i64,
 ) -> Result<Tensor> {
-    (quantize::FAKE_QUANTIZE_PER_CHANNEL_AFFINE
-        .get(self_.key_set() | scale.key_set() | zero_point.key_set())?)(
-        self_, scale, zero_point, axis, quant_min, quant_max,
-    )
+    match quantize::FAKE_QUANTIZE_PER_CHANNEL_AFFINE
+        .get(self_.key_set() | scale.key_set() | zero_point.key_set())
+    {
+        Ok(f) => f(self_, scale, zero_point, axis, quant_min, quant_max),
+        Err(e) => Err(e),
+    }
 }
 
 /// Fills with uniform numbers of `[from, to)`.
@@ -7997,8 +9146,11 @@ pub fn fake_quantize_per_channel_affine(
 /// Documented defaults: `from = 0.0`, `to = 1.0`, `generator = None`.
 #[doc(alias = "torch.Tensor.uniform_")]
 pub fn uniform_(self_: &Tensor, from: f64, to: f64, generator: Option<&Generator>) -> Result<()> {
-    out::writable(self_)?;
-    (random::UNIFORM_.get(self_.key_set())?)(self_, from, to, generator)
+    or_return!(out::writable(self_));
+    match random::UNIFORM_.get(self_.key_set()) {
+        Ok(f) => f(self_, from, to, generator),
+        Err(e) => Err(e),
+    }
 }
 
 /// Fills with normally distributed numbers.
@@ -8016,8 +9168,11 @@ pub fn uniform_(self_: &Tensor, from: f64, to: f64, generator: Option<&Generator
 /// Documented defaults: `mean = 0.0`, `std = 1.0`, `generator = None`.
 #[doc(alias = "torch.Tensor.normal_")]
 pub fn normal_(self_: &Tensor, mean: f64, std: f64, generator: Option<&Generator>) -> Result<()> {
-    out::writable(self_)?;
-    (random::NORMAL_.get(self_.key_set())?)(self_, mean, std, generator)
+    or_return!(out::writable(self_));
+    match random::NORMAL_.get(self_.key_set()) {
+        Ok(f) => f(self_, mean, std, generator),
+        Err(e) => Err(e),
+    }
 }
 
 /// Fills with numbers whose logarithm is normally distributed.
@@ -8035,8 +9190,11 @@ pub fn normal_(self_: &Tensor, mean: f64, std: f64, generator: Option<&Generator
 /// Documented defaults: `mean = 1.0`, `std = 2.0`, `generator = None`.
 #[doc(alias = "torch.Tensor.log_normal_")]
 pub fn log_normal_(self_: &Tensor, mean: f64, std: f64, generator: Option<&Generator>) -> Result<()> {
-    out::writable(self_)?;
-    (random::LOG_NORMAL_.get(self_.key_set())?)(self_, mean, std, generator)
+    or_return!(out::writable(self_));
+    match random::LOG_NORMAL_.get(self_.key_set()) {
+        Ok(f) => f(self_, mean, std, generator),
+        Err(e) => Err(e),
+    }
 }
 
 /// Fills with exponentially distributed numbers.
@@ -8054,8 +9212,11 @@ pub fn log_normal_(self_: &Tensor, mean: f64, std: f64, generator: Option<&Gener
 /// Documented defaults: `lambd = 1.0`, `generator = None`.
 #[doc(alias = "torch.Tensor.exponential_")]
 pub fn exponential_(self_: &Tensor, lambd: f64, generator: Option<&Generator>) -> Result<()> {
-    out::writable(self_)?;
-    (random::EXPONENTIAL_.get(self_.key_set())?)(self_, lambd, generator)
+    or_return!(out::writable(self_));
+    match random::EXPONENTIAL_.get(self_.key_set()) {
+        Ok(f) => f(self_, lambd, generator),
+        Err(e) => Err(e),
+    }
 }
 
 /// Fills with numbers of the Cauchy distribution.
@@ -8073,8 +9234,11 @@ pub fn exponential_(self_: &Tensor, lambd: f64, generator: Option<&Generator>) -
 /// Documented defaults: `median = 0.0`, `sigma = 1.0`, `generator = None`.
 #[doc(alias = "torch.Tensor.cauchy_")]
 pub fn cauchy_(self_: &Tensor, median: f64, sigma: f64, generator: Option<&Generator>) -> Result<()> {
-    out::writable(self_)?;
-    (random::CAUCHY_.get(self_.key_set())?)(self_, median, sigma, generator)
+    or_return!(out::writable(self_));
+    match random::CAUCHY_.get(self_.key_set()) {
+        Ok(f) => f(self_, median, sigma, generator),
+        Err(e) => Err(e),
+    }
 }
 
 /// Fills with numbers of the geometric distribution.
@@ -8092,8 +9256,11 @@ pub fn cauchy_(self_: &Tensor, median: f64, sigma: f64, generator: Option<&Gener
 /// Documented defaults: `generator = None`.
 #[doc(alias = "torch.Tensor.geometric_")]
 pub fn geometric_(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<()> {
-    out::writable(self_)?;
-    (random::GEOMETRIC_.get(self_.key_set())?)(self_, p, generator)
+    or_return!(out::writable(self_));
+    match random::GEOMETRIC_.get(self_.key_set()) {
+        Ok(f) => f(self_, p, generator),
+        Err(e) => Err(e),
+    }
 }
 
 /// Fills with ones of the given probabilities.
@@ -8111,8 +9278,11 @@ pub fn geometric_(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Resu
 /// Documented defaults: `generator = None`.
 #[doc(alias = "torch.Tensor.bernoulli_")]
 pub fn bernoulli_tensor_(self_: &Tensor, p: &Tensor, generator: Option<&Generator>) -> Result<()> {
-    out::writable(self_)?;
-    (random::BERNOULLI_TENSOR_.get(self_.key_set() | p.key_set())?)(self_, p, generator)
+    or_return!(out::writable(self_));
+    match random::BERNOULLI_TENSOR_.get(self_.key_set() | p.key_set()) {
+        Ok(f) => f(self_, p, generator),
+        Err(e) => Err(e),
+    }
 }
 
 /// Fills with ones of the given probability, zeros else.
@@ -8130,8 +9300,11 @@ pub fn bernoulli_tensor_(self_: &Tensor, p: &Tensor, generator: Option<&Generato
 /// Documented defaults: `p = 0.5`, `generator = None`.
 #[doc(alias = "torch.Tensor.bernoulli_")]
 pub fn bernoulli_float_(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<()> {
-    out::writable(self_)?;
-    (random::BERNOULLI_FLOAT_.get(self_.key_set())?)(self_, p, generator)
+    or_return!(out::writable(self_));
+    match random::BERNOULLI_FLOAT_.get(self_.key_set()) {
+        Ok(f) => f(self_, p, generator),
+        Err(e) => Err(e),
+    }
 }
 
 /// Ones with the probabilities of the input, zeros else.
@@ -8148,7 +9321,10 @@ pub fn bernoulli_float_(self_: &Tensor, p: f64, generator: Option<&Generator>) -
 #[doc(alias = "torch.bernoulli")]
 #[doc(alias = "torch.Tensor.bernoulli")]
 pub fn bernoulli(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
-    (random::BERNOULLI.get(self_.key_set())?)(self_, generator)
+    match random::BERNOULLI.get(self_.key_set()) {
+        Ok(f) => f(self_, generator),
+        Err(e) => Err(e),
+    }
 }
 
 /// Ones with the probabilities of the input, zeros else. Into `out`, which is resized where its shape differs.
@@ -8160,8 +9336,11 @@ pub fn bernoulli(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor
 /// Documented defaults: `generator = None`.
 #[doc(alias = "torch.bernoulli")]
 pub fn bernoulli_out(self_: &Tensor, generator: Option<&Generator>, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (random::BERNOULLI_OUT.get(self_.key_set() | out.key_set())?)(self_, generator, out)
+    or_return!(out::writable(out));
+    match random::BERNOULLI_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, generator, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Ones with probability `p`, zeros else, in the input's shape.
@@ -8178,7 +9357,10 @@ pub fn bernoulli_out(self_: &Tensor, generator: Option<&Generator>, out: &mut Te
 #[doc(alias = "torch.bernoulli")]
 #[doc(alias = "torch.Tensor.bernoulli")]
 pub fn bernoulli_p(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<Tensor> {
-    (random::BERNOULLI_P.get(self_.key_set())?)(self_, p, generator)
+    match random::BERNOULLI_P.get(self_.key_set()) {
+        Ok(f) => f(self_, p, generator),
+        Err(e) => Err(e),
+    }
 }
 
 /// Fills with integers of `[from, to)`.
@@ -8196,8 +9378,11 @@ pub fn bernoulli_p(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Res
 /// Documented defaults: `generator = None`.
 #[doc(alias = "torch.Tensor.random_")]
 pub fn random_from_(self_: &Tensor, from: i64, to: Option<i64>, generator: Option<&Generator>) -> Result<()> {
-    out::writable(self_)?;
-    (random::RANDOM_FROM_.get(self_.key_set())?)(self_, from, to, generator)
+    or_return!(out::writable(self_));
+    match random::RANDOM_FROM_.get(self_.key_set()) {
+        Ok(f) => f(self_, from, to, generator),
+        Err(e) => Err(e),
+    }
 }
 
 /// Fills with integers of `[0, to)`.
@@ -8215,8 +9400,11 @@ pub fn random_from_(self_: &Tensor, from: i64, to: Option<i64>, generator: Optio
 /// Documented defaults: `generator = None`.
 #[doc(alias = "torch.Tensor.random_")]
 pub fn random_to_(self_: &Tensor, to: i64, generator: Option<&Generator>) -> Result<()> {
-    out::writable(self_)?;
-    (random::RANDOM_TO_.get(self_.key_set())?)(self_, to, generator)
+    or_return!(out::writable(self_));
+    match random::RANDOM_TO_.get(self_.key_set()) {
+        Ok(f) => f(self_, to, generator),
+        Err(e) => Err(e),
+    }
 }
 
 /// Fills with integers of the dtype's whole range.
@@ -8234,8 +9422,11 @@ pub fn random_to_(self_: &Tensor, to: i64, generator: Option<&Generator>) -> Res
 /// Documented defaults: `generator = None`.
 #[doc(alias = "torch.Tensor.random_")]
 pub fn random_(self_: &Tensor, generator: Option<&Generator>) -> Result<()> {
-    out::writable(self_)?;
-    (random::RANDOM_.get(self_.key_set())?)(self_, generator)
+    or_return!(out::writable(self_));
+    match random::RANDOM_.get(self_.key_set()) {
+        Ok(f) => f(self_, generator),
+        Err(e) => Err(e),
+    }
 }
 
 /// Fills a vector with a random permutation of its positions.
@@ -8246,8 +9437,11 @@ pub fn random_(self_: &Tensor, generator: Option<&Generator>) -> Result<()> {
 ///
 /// Documented defaults: `generator = None`.
 pub fn randperm_fill_(self_: &Tensor, generator: Option<&Generator>) -> Result<()> {
-    out::writable(self_)?;
-    (random::RANDPERM_FILL_.get(self_.key_set())?)(self_, generator)
+    or_return!(out::writable(self_));
+    match random::RANDPERM_FILL_.get(self_.key_set()) {
+        Ok(f) => f(self_, generator),
+        Err(e) => Err(e),
+    }
 }
 
 /// A tensor of uniform numbers of `[0, 1)`.
@@ -8275,7 +9469,10 @@ pub fn rand(
     if pin_memory == Some(true) {
         return pinned::made(rand(size, generator, dtype, layout, device, None)?);
     }
-    (random::RAND.get(device_keys(device))?)(size, generator, dtype, layout, device, pin_memory)
+    match random::RAND.get(device_keys(device)) {
+        Ok(f) => f(size, generator, dtype, layout, device, pin_memory),
+        Err(e) => Err(e),
+    }
 }
 
 /// A tensor of uniform numbers of `[0, 1)`. Into `out`, which is resized where its shape differs.
@@ -8295,8 +9492,11 @@ pub fn rand_out(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (random::RAND_OUT.get(out.key_set())?)(size, generator, dtype, layout, device, pin_memory, out)
+    or_return!(out::writable(out));
+    match random::RAND_OUT.look_up(out.key_set()) {
+        Ok(f) => f(size, generator, dtype, layout, device, pin_memory, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// `rand_like` with a generator.
@@ -8333,15 +9533,10 @@ pub fn rand_like_generator(
             memory_format,
         )?);
     }
-    (random::RAND_LIKE_GENERATOR.get(self_.key_set())?)(
-        self_,
-        generator,
-        dtype,
-        layout,
-        device,
-        pin_memory,
-        memory_format,
-    )
+    match random::RAND_LIKE_GENERATOR.get(self_.key_set()) {
+        Ok(f) => f(self_, generator, dtype, layout, device, pin_memory, memory_format),
+        Err(e) => Err(e),
+    }
 }
 
 /// Uniform numbers of `[0, 1)` in the input's shape.
@@ -8368,7 +9563,10 @@ pub fn rand_like(
     if pin_memory == Some(true) {
         return pinned::made(rand_like(self_, dtype, layout, device, None, memory_format)?);
     }
-    (random::RAND_LIKE.get(self_.key_set())?)(self_, dtype, layout, device, pin_memory, memory_format)
+    match random::RAND_LIKE.get(self_.key_set()) {
+        Ok(f) => f(self_, dtype, layout, device, pin_memory, memory_format),
+        Err(e) => Err(e),
+    }
 }
 
 /// A tensor of standard normal numbers.
@@ -8395,7 +9593,10 @@ pub fn randn(
     if pin_memory == Some(true) {
         return pinned::made(randn(size, generator, dtype, layout, device, None)?);
     }
-    (random::RANDN.get(device_keys(device))?)(size, generator, dtype, layout, device, pin_memory)
+    match random::RANDN.get(device_keys(device)) {
+        Ok(f) => f(size, generator, dtype, layout, device, pin_memory),
+        Err(e) => Err(e),
+    }
 }
 
 /// A tensor of standard normal numbers. Into `out`, which is resized where its shape differs.
@@ -8415,8 +9616,11 @@ pub fn randn_out(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (random::RANDN_OUT.get(out.key_set())?)(size, generator, dtype, layout, device, pin_memory, out)
+    or_return!(out::writable(out));
+    match random::RANDN_OUT.look_up(out.key_set()) {
+        Ok(f) => f(size, generator, dtype, layout, device, pin_memory, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// `randn_like` with a generator.
@@ -8453,15 +9657,10 @@ pub fn randn_like_generator(
             memory_format,
         )?);
     }
-    (random::RANDN_LIKE_GENERATOR.get(self_.key_set())?)(
-        self_,
-        generator,
-        dtype,
-        layout,
-        device,
-        pin_memory,
-        memory_format,
-    )
+    match random::RANDN_LIKE_GENERATOR.get(self_.key_set()) {
+        Ok(f) => f(self_, generator, dtype, layout, device, pin_memory, memory_format),
+        Err(e) => Err(e),
+    }
 }
 
 /// Standard normal numbers in the input's shape.
@@ -8487,7 +9686,10 @@ pub fn randn_like(
     if pin_memory == Some(true) {
         return pinned::made(randn_like(self_, dtype, layout, device, None, memory_format)?);
     }
-    (random::RANDN_LIKE.get(self_.key_set())?)(self_, dtype, layout, device, pin_memory, memory_format)
+    match random::RANDN_LIKE.get(self_.key_set()) {
+        Ok(f) => f(self_, dtype, layout, device, pin_memory, memory_format),
+        Err(e) => Err(e),
+    }
 }
 
 /// A tensor of integers of `[0, high)`, or of a range: `low..high`.
@@ -8517,7 +9719,10 @@ pub fn randint(
     if pin_memory == Some(true) {
         return pinned::made(randint(high, size, generator, dtype, layout, device, None)?);
     }
-    (random::RANDINT.get(device_keys(device))?)(high, size, generator, dtype, layout, device, pin_memory)
+    match random::RANDINT.get(device_keys(device)) {
+        Ok(f) => f(high, size, generator, dtype, layout, device, pin_memory),
+        Err(e) => Err(e),
+    }
 }
 
 /// A tensor of integers of `[0, high)`, or of a range: `low..high`. Into `out`, which is resized where its shape differs.
@@ -8538,8 +9743,11 @@ pub fn randint_out(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (random::RANDINT_OUT.get(out.key_set())?)(high, size, generator, dtype, layout, device, pin_memory, out)
+    or_return!(out::writable(out));
+    match random::RANDINT_OUT.look_up(out.key_set()) {
+        Ok(f) => f(high, size, generator, dtype, layout, device, pin_memory, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// A tensor of integers of `[low, high)`.
@@ -8568,9 +9776,10 @@ pub fn randint_low(
     if pin_memory == Some(true) {
         return pinned::made(randint_low(low, high, size, generator, dtype, layout, device, None)?);
     }
-    (random::RANDINT_LOW.get(device_keys(device))?)(
-        low, high, size, generator, dtype, layout, device, pin_memory,
-    )
+    match random::RANDINT_LOW.get(device_keys(device)) {
+        Ok(f) => f(low, high, size, generator, dtype, layout, device, pin_memory),
+        Err(e) => Err(e),
+    }
 }
 
 /// A tensor of integers of `[low, high)`. Into `out`, which is resized where its shape differs.
@@ -8592,10 +9801,11 @@ pub fn randint_low_out(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (random::RANDINT_LOW_OUT.get(out.key_set())?)(
-        low, high, size, generator, dtype, layout, device, pin_memory, out,
-    )
+    or_return!(out::writable(out));
+    match random::RANDINT_LOW_OUT.look_up(out.key_set()) {
+        Ok(f) => f(low, high, size, generator, dtype, layout, device, pin_memory, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// `randint_like` with a generator.
@@ -8633,16 +9843,10 @@ pub fn randint_like_generator(
             memory_format,
         )?);
     }
-    (random::RANDINT_LIKE_GENERATOR.get(self_.key_set())?)(
-        self_,
-        high,
-        generator,
-        dtype,
-        layout,
-        device,
-        pin_memory,
-        memory_format,
-    )
+    match random::RANDINT_LIKE_GENERATOR.get(self_.key_set()) {
+        Ok(f) => f(self_, high, generator, dtype, layout, device, pin_memory, memory_format),
+        Err(e) => Err(e),
+    }
 }
 
 /// `randint_like` from `low`, with a generator.
@@ -8682,17 +9886,10 @@ pub fn randint_like_low_generator(
             memory_format,
         )?);
     }
-    (random::RANDINT_LIKE_LOW_GENERATOR.get(self_.key_set())?)(
-        self_,
-        low,
-        high,
-        generator,
-        dtype,
-        layout,
-        device,
-        pin_memory,
-        memory_format,
-    )
+    match random::RANDINT_LIKE_LOW_GENERATOR.get(self_.key_set()) {
+        Ok(f) => f(self_, low, high, generator, dtype, layout, device, pin_memory, memory_format),
+        Err(e) => Err(e),
+    }
 }
 
 /// Integers of `[0, high)` in the input's shape.
@@ -8719,15 +9916,10 @@ pub fn randint_like(
     if pin_memory == Some(true) {
         return pinned::made(randint_like(self_, high, dtype, layout, device, None, memory_format)?);
     }
-    (random::RANDINT_LIKE.get(self_.key_set())?)(
-        self_,
-        high,
-        dtype,
-        layout,
-        device,
-        pin_memory,
-        memory_format,
-    )
+    match random::RANDINT_LIKE.get(self_.key_set()) {
+        Ok(f) => f(self_, high, dtype, layout, device, pin_memory, memory_format),
+        Err(e) => Err(e),
+    }
 }
 
 /// Integers of `[low, high)` in the input's shape.
@@ -8755,16 +9947,10 @@ pub fn randint_like_low(
     if pin_memory == Some(true) {
         return pinned::made(randint_like_low(self_, low, high, dtype, layout, device, None, memory_format)?);
     }
-    (random::RANDINT_LIKE_LOW.get(self_.key_set())?)(
-        self_,
-        low,
-        high,
-        dtype,
-        layout,
-        device,
-        pin_memory,
-        memory_format,
-    )
+    match random::RANDINT_LIKE_LOW.get(self_.key_set()) {
+        Ok(f) => f(self_, low, high, dtype, layout, device, pin_memory, memory_format),
+        Err(e) => Err(e),
+    }
 }
 
 /// A random permutation of `0..n`.
@@ -8791,7 +9977,10 @@ pub fn randperm(
     if pin_memory == Some(true) {
         return pinned::made(randperm(n, generator, dtype, layout, device, None)?);
     }
-    (random::RANDPERM.get(device_keys(device))?)(n, generator, dtype, layout, device, pin_memory)
+    match random::RANDPERM.get(device_keys(device)) {
+        Ok(f) => f(n, generator, dtype, layout, device, pin_memory),
+        Err(e) => Err(e),
+    }
 }
 
 /// A random permutation of `0..n`. Into `out`, which is resized where its shape differs.
@@ -8811,8 +10000,11 @@ pub fn randperm_out(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (random::RANDPERM_OUT.get(out.key_set())?)(n, generator, dtype, layout, device, pin_memory, out)
+    or_return!(out::writable(out));
+    match random::RANDPERM_OUT.look_up(out.key_set()) {
+        Ok(f) => f(n, generator, dtype, layout, device, pin_memory, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Normally distributed numbers.
@@ -8841,9 +10033,10 @@ pub fn normal_float_float(
     if pin_memory == Some(true) {
         return pinned::made(normal_float_float(mean, std, size, generator, dtype, layout, device, None)?);
     }
-    (random::NORMAL_FLOAT_FLOAT.get(device_keys(device))?)(
-        mean, std, size, generator, dtype, layout, device, pin_memory,
-    )
+    match random::NORMAL_FLOAT_FLOAT.get(device_keys(device)) {
+        Ok(f) => f(mean, std, size, generator, dtype, layout, device, pin_memory),
+        Err(e) => Err(e),
+    }
 }
 
 /// Normally distributed numbers. Into `out`, which is resized where its shape differs.
@@ -8865,10 +10058,11 @@ pub fn normal_float_float_out(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (random::NORMAL_FLOAT_FLOAT_OUT.get(out.key_set())?)(
-        mean, std, size, generator, dtype, layout, device, pin_memory, out,
-    )
+    or_return!(out::writable(out));
+    match random::NORMAL_FLOAT_FLOAT_OUT.look_up(out.key_set()) {
+        Ok(f) => f(mean, std, size, generator, dtype, layout, device, pin_memory, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Normally distributed numbers with the given means and deviations.
@@ -8886,7 +10080,10 @@ pub fn normal_float_float_out(
 /// Documented defaults: `generator = None`.
 #[doc(alias = "torch.normal")]
 pub fn normal_tensor_tensor(mean: &Tensor, std: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
-    (random::NORMAL_TENSOR_TENSOR.get(mean.key_set() | std.key_set())?)(mean, std, generator)
+    match random::NORMAL_TENSOR_TENSOR.get(mean.key_set() | std.key_set()) {
+        Ok(f) => f(mean, std, generator),
+        Err(e) => Err(e),
+    }
 }
 
 /// Normally distributed numbers with the given means and deviations. Into `out`, which is resized where its shape differs.
@@ -8903,10 +10100,11 @@ pub fn normal_tensor_tensor_out(
     generator: Option<&Generator>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (random::NORMAL_TENSOR_TENSOR_OUT.get(mean.key_set() | std.key_set() | out.key_set())?)(
-        mean, std, generator, out,
-    )
+    or_return!(out::writable(out));
+    match random::NORMAL_TENSOR_TENSOR_OUT.look_up(mean.key_set() | std.key_set() | out.key_set()) {
+        Ok(f) => f(mean, std, generator, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Normally distributed numbers with the given means.
@@ -8923,7 +10121,10 @@ pub fn normal_tensor_tensor_out(
 /// Documented defaults: `std = 1.0`, `generator = None`.
 #[doc(alias = "torch.normal")]
 pub fn normal_tensor_float(mean: &Tensor, std: f64, generator: Option<&Generator>) -> Result<Tensor> {
-    (random::NORMAL_TENSOR_FLOAT.get(mean.key_set())?)(mean, std, generator)
+    match random::NORMAL_TENSOR_FLOAT.get(mean.key_set()) {
+        Ok(f) => f(mean, std, generator),
+        Err(e) => Err(e),
+    }
 }
 
 /// Normally distributed numbers with the given means. Into `out`, which is resized where its shape differs.
@@ -8940,8 +10141,11 @@ pub fn normal_tensor_float_out(
     generator: Option<&Generator>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (random::NORMAL_TENSOR_FLOAT_OUT.get(mean.key_set() | out.key_set())?)(mean, std, generator, out)
+    or_return!(out::writable(out));
+    match random::NORMAL_TENSOR_FLOAT_OUT.look_up(mean.key_set() | out.key_set()) {
+        Ok(f) => f(mean, std, generator, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Normally distributed numbers with the given deviations.
@@ -8958,7 +10162,10 @@ pub fn normal_tensor_float_out(
 /// Documented defaults: `generator = None`.
 #[doc(alias = "torch.normal")]
 pub fn normal_float_tensor(mean: f64, std: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
-    (random::NORMAL_FLOAT_TENSOR.get(std.key_set())?)(mean, std, generator)
+    match random::NORMAL_FLOAT_TENSOR.get(std.key_set()) {
+        Ok(f) => f(mean, std, generator),
+        Err(e) => Err(e),
+    }
 }
 
 /// Normally distributed numbers with the given deviations. Into `out`, which is resized where its shape differs.
@@ -8975,8 +10182,11 @@ pub fn normal_float_tensor_out(
     generator: Option<&Generator>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (random::NORMAL_FLOAT_TENSOR_OUT.get(std.key_set() | out.key_set())?)(mean, std, generator, out)
+    or_return!(out::writable(out));
+    match random::NORMAL_FLOAT_TENSOR_OUT.look_up(std.key_set() | out.key_set()) {
+        Ok(f) => f(mean, std, generator, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Indices drawn with the weights of each row.
@@ -8998,7 +10208,10 @@ pub fn multinomial(
     replacement: bool,
     generator: Option<&Generator>,
 ) -> Result<Tensor> {
-    (random::MULTINOMIAL.get(self_.key_set())?)(self_, num_samples, replacement, generator)
+    match random::MULTINOMIAL.get(self_.key_set()) {
+        Ok(f) => f(self_, num_samples, replacement, generator),
+        Err(e) => Err(e),
+    }
 }
 
 /// Indices drawn with the weights of each row. Into `out`, which is resized where its shape differs.
@@ -9016,14 +10229,11 @@ pub fn multinomial_out(
     generator: Option<&Generator>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (random::MULTINOMIAL_OUT.get(self_.key_set() | out.key_set())?)(
-        self_,
-        num_samples,
-        replacement,
-        generator,
-        out,
-    )
+    or_return!(out::writable(out));
+    match random::MULTINOMIAL_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, num_samples, replacement, generator, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Numbers of the Poisson distribution with the given rates.
@@ -9039,7 +10249,10 @@ pub fn multinomial_out(
 /// Documented defaults: `generator = None`.
 #[doc(alias = "torch.poisson")]
 pub fn poisson(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
-    (random::POISSON.get(self_.key_set())?)(self_, generator)
+    match random::POISSON.get(self_.key_set()) {
+        Ok(f) => f(self_, generator),
+        Err(e) => Err(e),
+    }
 }
 
 /// Numbers of the binomial distribution.
@@ -9056,7 +10269,10 @@ pub fn poisson(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> 
 /// Documented defaults: `generator = None`.
 #[doc(alias = "torch.binomial")]
 pub fn binomial(count: &Tensor, prob: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
-    (random::BINOMIAL.get(count.key_set() | prob.key_set())?)(count, prob, generator)
+    match random::BINOMIAL.get(count.key_set() | prob.key_set()) {
+        Ok(f) => f(count, prob, generator),
+        Err(e) => Err(e),
+    }
 }
 
 /// Samples of gamma distributions of the given shapes and rate 1, differentiable with respect to the shape.
@@ -9073,7 +10289,10 @@ pub fn binomial(count: &Tensor, prob: &Tensor, generator: Option<&Generator>) ->
 /// Documented defaults: `generator = None`.
 #[doc(alias = "torch._standard_gamma")]
 pub fn standard_gamma(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
-    (random::STANDARD_GAMMA.get(self_.key_set())?)(self_, generator)
+    match random::STANDARD_GAMMA.get(self_.key_set()) {
+        Ok(f) => f(self_, generator),
+        Err(e) => Err(e),
+    }
 }
 
 /// Samples of gamma distributions of the given shapes and rate 1, differentiable with respect to the shape. Into `out`, which is resized where its shape differs.
@@ -9085,8 +10304,11 @@ pub fn standard_gamma(self_: &Tensor, generator: Option<&Generator>) -> Result<T
 /// Documented defaults: `generator = None`.
 #[doc(alias = "torch._standard_gamma")]
 pub fn standard_gamma_out(self_: &Tensor, generator: Option<&Generator>, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (random::STANDARD_GAMMA_OUT.get(self_.key_set() | out.key_set())?)(self_, generator, out)
+    or_return!(out::writable(out));
+    match random::STANDARD_GAMMA_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, generator, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// The derivative of samples `output` of gamma distributions for their shapes.
@@ -9101,7 +10323,10 @@ pub fn standard_gamma_out(self_: &Tensor, generator: Option<&Generator>, out: &m
 /// ```
 #[doc(alias = "torch._standard_gamma_grad")]
 pub fn standard_gamma_grad(self_: &Tensor, output: &Tensor) -> Result<Tensor> {
-    (random::STANDARD_GAMMA_GRAD.get(self_.key_set() | output.key_set())?)(self_, output)
+    match random::STANDARD_GAMMA_GRAD.get(self_.key_set() | output.key_set()) {
+        Ok(f) => f(self_, output),
+        Err(e) => Err(e),
+    }
 }
 
 /// The derivative of samples `output` of gamma distributions for their shapes. Into `out`, which is resized where its shape differs.
@@ -9111,10 +10336,11 @@ pub fn standard_gamma_grad(self_: &Tensor, output: &Tensor) -> Result<Tensor> {
 /// - Errors: other dtypes.
 #[doc(alias = "torch._standard_gamma_grad")]
 pub fn standard_gamma_grad_out(self_: &Tensor, output: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (random::STANDARD_GAMMA_GRAD_OUT.get(self_.key_set() | output.key_set() | out.key_set())?)(
-        self_, output, out,
-    )
+    or_return!(out::writable(out));
+    match random::STANDARD_GAMMA_GRAD_OUT.look_up(self_.key_set() | output.key_set() | out.key_set()) {
+        Ok(f) => f(self_, output, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Samples of Dirichlet distributions whose concentrations stand along the last dimension.
@@ -9131,7 +10357,10 @@ pub fn standard_gamma_grad_out(self_: &Tensor, output: &Tensor, out: &mut Tensor
 /// Documented defaults: `generator = None`.
 #[doc(alias = "torch._sample_dirichlet")]
 pub fn sample_dirichlet(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
-    (random::SAMPLE_DIRICHLET.get(self_.key_set())?)(self_, generator)
+    match random::SAMPLE_DIRICHLET.get(self_.key_set()) {
+        Ok(f) => f(self_, generator),
+        Err(e) => Err(e),
+    }
 }
 
 /// Samples of Dirichlet distributions whose concentrations stand along the last dimension. Into `out`, which is resized where its shape differs.
@@ -9143,8 +10372,11 @@ pub fn sample_dirichlet(self_: &Tensor, generator: Option<&Generator>) -> Result
 /// Documented defaults: `generator = None`.
 #[doc(alias = "torch._sample_dirichlet")]
 pub fn sample_dirichlet_out(self_: &Tensor, generator: Option<&Generator>, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (random::SAMPLE_DIRICHLET_OUT.get(self_.key_set() | out.key_set())?)(self_, generator, out)
+    or_return!(out::writable(out));
+    match random::SAMPLE_DIRICHLET_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, generator, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// The derivative of components `x` of Dirichlet samples for their concentrations `alpha`, which sum to `total`.
@@ -9159,7 +10391,10 @@ pub fn sample_dirichlet_out(self_: &Tensor, generator: Option<&Generator>, out: 
 /// ```
 #[doc(alias = "torch._dirichlet_grad")]
 pub fn dirichlet_grad(x: &Tensor, alpha: &Tensor, total: &Tensor) -> Result<Tensor> {
-    (random::DIRICHLET_GRAD.get(x.key_set() | alpha.key_set() | total.key_set())?)(x, alpha, total)
+    match random::DIRICHLET_GRAD.get(x.key_set() | alpha.key_set() | total.key_set()) {
+        Ok(f) => f(x, alpha, total),
+        Err(e) => Err(e),
+    }
 }
 
 /// The derivative of components `x` of Dirichlet samples for their concentrations `alpha`, which sum to `total`. Into `out`, which is resized where its shape differs.
@@ -9169,10 +10404,12 @@ pub fn dirichlet_grad(x: &Tensor, alpha: &Tensor, total: &Tensor) -> Result<Tens
 /// - Errors: sizes that do not broadcast. other dtypes.
 #[doc(alias = "torch._dirichlet_grad")]
 pub fn dirichlet_grad_out(x: &Tensor, alpha: &Tensor, total: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (random::DIRICHLET_GRAD_OUT.get(x.key_set() | alpha.key_set() | total.key_set() | out.key_set())?)(
-        x, alpha, total, out,
-    )
+    or_return!(out::writable(out));
+    match random::DIRICHLET_GRAD_OUT.look_up(x.key_set() | alpha.key_set() | total.key_set() | out.key_set())
+    {
+        Ok(f) => f(x, alpha, total, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Sum of all elements, or over dimensions; integers and bools give int64.
@@ -9191,7 +10428,10 @@ pub fn dirichlet_grad_out(x: &Tensor, alpha: &Tensor, total: &Tensor, out: &mut 
 #[doc(alias = "torch.sum")]
 #[doc(alias = "torch.Tensor.sum")]
 pub fn sum(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
-    (reduction::SUM.get(self_.key_set())?)(self_, dim, keepdim, dtype)
+    match reduction::SUM.get(self_.key_set()) {
+        Ok(f) => f(self_, dim, keepdim, dtype),
+        Err(e) => Err(e),
+    }
 }
 
 /// Sum of all elements, or over dimensions; integers and bools give int64. Into `out`, which is resized where its shape differs.
@@ -9209,8 +10449,11 @@ pub fn sum_out(
     dtype: Option<DType>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (reduction::SUM_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, dtype, out)
+    or_return!(out::writable(out));
+    match reduction::SUM_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, dim, keepdim, dtype, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Sum of all elements but NaN, or over dimensions.
@@ -9227,7 +10470,10 @@ pub fn sum_out(
 #[doc(alias = "torch.nansum")]
 #[doc(alias = "torch.Tensor.nansum")]
 pub fn nansum(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
-    (reduction::NANSUM.get(self_.key_set())?)(self_, dim, keepdim, dtype)
+    match reduction::NANSUM.get(self_.key_set()) {
+        Ok(f) => f(self_, dim, keepdim, dtype),
+        Err(e) => Err(e),
+    }
 }
 
 /// Sum of all elements but NaN, or over dimensions. Into `out`, which is resized where its shape differs.
@@ -9245,8 +10491,11 @@ pub fn nansum_out(
     dtype: Option<DType>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (reduction::NANSUM_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, dtype, out)
+    or_return!(out::writable(out));
+    match reduction::NANSUM_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, dim, keepdim, dtype, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Product of all elements.
@@ -9263,7 +10512,10 @@ pub fn nansum_out(
 #[doc(alias = "torch.prod")]
 #[doc(alias = "torch.Tensor.prod")]
 pub fn prod(self_: &Tensor, dtype: Option<DType>) -> Result<Tensor> {
-    (reduction::PROD.get(self_.key_set())?)(self_, dtype)
+    match reduction::PROD.get(self_.key_set()) {
+        Ok(f) => f(self_, dtype),
+        Err(e) => Err(e),
+    }
 }
 
 /// Product of all elements. Into `out`, which is resized where its shape differs.
@@ -9275,8 +10527,11 @@ pub fn prod(self_: &Tensor, dtype: Option<DType>) -> Result<Tensor> {
 /// Documented defaults: `dtype = None`.
 #[doc(alias = "torch.prod")]
 pub fn prod_out(self_: &Tensor, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (reduction::PROD_OUT.get(self_.key_set() | out.key_set())?)(self_, dtype, out)
+    or_return!(out::writable(out));
+    match reduction::PROD_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, dtype, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Product over a dimension.
@@ -9294,7 +10549,10 @@ pub fn prod_out(self_: &Tensor, dtype: Option<DType>, out: &mut Tensor) -> Resul
 #[doc(alias = "torch.prod")]
 #[doc(alias = "torch.Tensor.prod")]
 pub fn prod_dim(self_: &Tensor, dim: i64, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
-    (reduction::PROD_DIM.get(self_.key_set())?)(self_, dim, keepdim, dtype)
+    match reduction::PROD_DIM.get(self_.key_set()) {
+        Ok(f) => f(self_, dim, keepdim, dtype),
+        Err(e) => Err(e),
+    }
 }
 
 /// Product over a dimension. Into `out`, which is resized where its shape differs.
@@ -9312,8 +10570,11 @@ pub fn prod_dim_out(
     dtype: Option<DType>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (reduction::PROD_DIM_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, dtype, out)
+    or_return!(out::writable(out));
+    match reduction::PROD_DIM_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, dim, keepdim, dtype, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Mean of all elements, or over dimensions.
@@ -9332,7 +10593,10 @@ pub fn prod_dim_out(
 #[doc(alias = "torch.mean")]
 #[doc(alias = "torch.Tensor.mean")]
 pub fn mean(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
-    (reduction::MEAN.get(self_.key_set())?)(self_, dim, keepdim, dtype)
+    match reduction::MEAN.get(self_.key_set()) {
+        Ok(f) => f(self_, dim, keepdim, dtype),
+        Err(e) => Err(e),
+    }
 }
 
 /// Mean of all elements, or over dimensions. Into `out`, which is resized where its shape differs.
@@ -9350,8 +10614,11 @@ pub fn mean_out(
     dtype: Option<DType>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (reduction::MEAN_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, dtype, out)
+    or_return!(out::writable(out));
+    match reduction::MEAN_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, dim, keepdim, dtype, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Mean of all elements but NaN, or over dimensions.
@@ -9368,7 +10635,10 @@ pub fn mean_out(
 #[doc(alias = "torch.nanmean")]
 #[doc(alias = "torch.Tensor.nanmean")]
 pub fn nanmean(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
-    (reduction::NANMEAN.get(self_.key_set())?)(self_, dim, keepdim, dtype)
+    match reduction::NANMEAN.get(self_.key_set()) {
+        Ok(f) => f(self_, dim, keepdim, dtype),
+        Err(e) => Err(e),
+    }
 }
 
 /// Mean of all elements but NaN, or over dimensions. Into `out`, which is resized where its shape differs.
@@ -9386,8 +10656,11 @@ pub fn nanmean_out(
     dtype: Option<DType>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (reduction::NANMEAN_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, dtype, out)
+    or_return!(out::writable(out));
+    match reduction::NANMEAN_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, dim, keepdim, dtype, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Variance of all elements, or over dimensions, with `correction` degrees of freedom (1).
@@ -9406,7 +10679,10 @@ pub fn nanmean_out(
 #[doc(alias = "torch.var")]
 #[doc(alias = "torch.Tensor.var")]
 pub fn var(self_: &Tensor, dim: Option<&[i64]>, correction: Option<Scalar>, keepdim: bool) -> Result<Tensor> {
-    (reduction::VAR.get(self_.key_set())?)(self_, dim, correction, keepdim)
+    match reduction::VAR.get(self_.key_set()) {
+        Ok(f) => f(self_, dim, correction, keepdim),
+        Err(e) => Err(e),
+    }
 }
 
 /// Variance of all elements, or over dimensions, with `correction` degrees of freedom (1). Into `out`, which is resized where its shape differs.
@@ -9424,8 +10700,11 @@ pub fn var_out(
     keepdim: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (reduction::VAR_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, correction, keepdim, out)
+    or_return!(out::writable(out));
+    match reduction::VAR_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, dim, correction, keepdim, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Variance of all elements; `unbiased` is correction 1, else 0.
@@ -9442,7 +10721,10 @@ pub fn var_out(
 #[doc(alias = "torch.var")]
 #[doc(alias = "torch.Tensor.var")]
 pub fn var_unbiased(self_: &Tensor, unbiased: bool) -> Result<Tensor> {
-    (reduction::VAR_UNBIASED.get(self_.key_set())?)(self_, unbiased)
+    match reduction::VAR_UNBIASED.get(self_.key_set()) {
+        Ok(f) => f(self_, unbiased),
+        Err(e) => Err(e),
+    }
 }
 
 /// Variance over dimensions; `unbiased` is correction 1, else 0.
@@ -9460,7 +10742,10 @@ pub fn var_unbiased(self_: &Tensor, unbiased: bool) -> Result<Tensor> {
 #[doc(alias = "torch.var")]
 #[doc(alias = "torch.Tensor.var")]
 pub fn var_dim(self_: &Tensor, dim: Option<&[i64]>, unbiased: bool, keepdim: bool) -> Result<Tensor> {
-    (reduction::VAR_DIM.get(self_.key_set())?)(self_, dim, unbiased, keepdim)
+    match reduction::VAR_DIM.get(self_.key_set()) {
+        Ok(f) => f(self_, dim, unbiased, keepdim),
+        Err(e) => Err(e),
+    }
 }
 
 /// Variance over dimensions; `unbiased` is correction 1, else 0. Into `out`, which is resized where its shape differs.
@@ -9478,8 +10763,11 @@ pub fn var_dim_out(
     keepdim: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (reduction::VAR_DIM_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, unbiased, keepdim, out)
+    or_return!(out::writable(out));
+    match reduction::VAR_DIM_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, dim, unbiased, keepdim, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Variance and mean.
@@ -9501,7 +10789,10 @@ pub fn var_mean(
     correction: Option<Scalar>,
     keepdim: bool,
 ) -> Result<(Tensor, Tensor)> {
-    (reduction::VAR_MEAN.get(self_.key_set())?)(self_, dim, correction, keepdim)
+    match reduction::VAR_MEAN.get(self_.key_set()) {
+        Ok(f) => f(self_, dim, correction, keepdim),
+        Err(e) => Err(e),
+    }
 }
 
 /// Variance and mean of all elements.
@@ -9518,7 +10809,10 @@ pub fn var_mean(
 /// Documented defaults: `unbiased = true`.
 #[doc(alias = "torch.var_mean")]
 pub fn var_mean_unbiased(self_: &Tensor, unbiased: bool) -> Result<(Tensor, Tensor)> {
-    (reduction::VAR_MEAN_UNBIASED.get(self_.key_set())?)(self_, unbiased)
+    match reduction::VAR_MEAN_UNBIASED.get(self_.key_set()) {
+        Ok(f) => f(self_, unbiased),
+        Err(e) => Err(e),
+    }
 }
 
 /// Variance and mean over dimensions.
@@ -9541,7 +10835,10 @@ pub fn var_mean_dim(
     unbiased: bool,
     keepdim: bool,
 ) -> Result<(Tensor, Tensor)> {
-    (reduction::VAR_MEAN_DIM.get(self_.key_set())?)(self_, dim, unbiased, keepdim)
+    match reduction::VAR_MEAN_DIM.get(self_.key_set()) {
+        Ok(f) => f(self_, dim, unbiased, keepdim),
+        Err(e) => Err(e),
+    }
 }
 
 /// Standard deviation of all elements, or over dimensions, with `correction` degrees of freedom (1).
@@ -9560,7 +10857,10 @@ pub fn var_mean_dim(
 #[doc(alias = "torch.std")]
 #[doc(alias = "torch.Tensor.std")]
 pub fn std(self_: &Tensor, dim: Option<&[i64]>, correction: Option<Scalar>, keepdim: bool) -> Result<Tensor> {
-    (reduction::STD.get(self_.key_set())?)(self_, dim, correction, keepdim)
+    match reduction::STD.get(self_.key_set()) {
+        Ok(f) => f(self_, dim, correction, keepdim),
+        Err(e) => Err(e),
+    }
 }
 
 /// Standard deviation of all elements, or over dimensions, with `correction` degrees of freedom (1). Into `out`, which is resized where its shape differs.
@@ -9578,8 +10878,11 @@ pub fn std_out(
     keepdim: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (reduction::STD_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, correction, keepdim, out)
+    or_return!(out::writable(out));
+    match reduction::STD_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, dim, correction, keepdim, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Standard deviation of all elements; `unbiased` is correction 1, else 0.
@@ -9596,7 +10899,10 @@ pub fn std_out(
 #[doc(alias = "torch.std")]
 #[doc(alias = "torch.Tensor.std")]
 pub fn std_unbiased(self_: &Tensor, unbiased: bool) -> Result<Tensor> {
-    (reduction::STD_UNBIASED.get(self_.key_set())?)(self_, unbiased)
+    match reduction::STD_UNBIASED.get(self_.key_set()) {
+        Ok(f) => f(self_, unbiased),
+        Err(e) => Err(e),
+    }
 }
 
 /// Standard deviation over dimensions; `unbiased` is correction 1, else 0.
@@ -9614,7 +10920,10 @@ pub fn std_unbiased(self_: &Tensor, unbiased: bool) -> Result<Tensor> {
 #[doc(alias = "torch.std")]
 #[doc(alias = "torch.Tensor.std")]
 pub fn std_dim(self_: &Tensor, dim: Option<&[i64]>, unbiased: bool, keepdim: bool) -> Result<Tensor> {
-    (reduction::STD_DIM.get(self_.key_set())?)(self_, dim, unbiased, keepdim)
+    match reduction::STD_DIM.get(self_.key_set()) {
+        Ok(f) => f(self_, dim, unbiased, keepdim),
+        Err(e) => Err(e),
+    }
 }
 
 /// Standard deviation over dimensions; `unbiased` is correction 1, else 0. Into `out`, which is resized where its shape differs.
@@ -9632,8 +10941,11 @@ pub fn std_dim_out(
     keepdim: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (reduction::STD_DIM_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, unbiased, keepdim, out)
+    or_return!(out::writable(out));
+    match reduction::STD_DIM_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, dim, unbiased, keepdim, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Standard deviation and mean.
@@ -9655,7 +10967,10 @@ pub fn std_mean(
     correction: Option<Scalar>,
     keepdim: bool,
 ) -> Result<(Tensor, Tensor)> {
-    (reduction::STD_MEAN.get(self_.key_set())?)(self_, dim, correction, keepdim)
+    match reduction::STD_MEAN.get(self_.key_set()) {
+        Ok(f) => f(self_, dim, correction, keepdim),
+        Err(e) => Err(e),
+    }
 }
 
 /// Standard deviation and mean of all elements.
@@ -9672,7 +10987,10 @@ pub fn std_mean(
 /// Documented defaults: `unbiased = true`.
 #[doc(alias = "torch.std_mean")]
 pub fn std_mean_unbiased(self_: &Tensor, unbiased: bool) -> Result<(Tensor, Tensor)> {
-    (reduction::STD_MEAN_UNBIASED.get(self_.key_set())?)(self_, unbiased)
+    match reduction::STD_MEAN_UNBIASED.get(self_.key_set()) {
+        Ok(f) => f(self_, unbiased),
+        Err(e) => Err(e),
+    }
 }
 
 /// Standard deviation and mean over dimensions.
@@ -9695,7 +11013,10 @@ pub fn std_mean_dim(
     unbiased: bool,
     keepdim: bool,
 ) -> Result<(Tensor, Tensor)> {
-    (reduction::STD_MEAN_DIM.get(self_.key_set())?)(self_, dim, unbiased, keepdim)
+    match reduction::STD_MEAN_DIM.get(self_.key_set()) {
+        Ok(f) => f(self_, dim, unbiased, keepdim),
+        Err(e) => Err(e),
+    }
 }
 
 /// Largest element; NaN wins.
@@ -9710,7 +11031,10 @@ pub fn std_mean_dim(
 #[doc(alias = "torch.max")]
 #[doc(alias = "torch.Tensor.max")]
 pub fn max(self_: &Tensor) -> Result<Tensor> {
-    (reduction::MAX.get(self_.key_set())?)(self_)
+    match reduction::MAX.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Largest element; NaN wins. Into `out`, which is resized where its shape differs.
@@ -9720,8 +11044,11 @@ pub fn max(self_: &Tensor) -> Result<Tensor> {
 /// - Errors: an input without elements. complex numbers.
 #[doc(alias = "torch.max")]
 pub fn max_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (reduction::MAX_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match reduction::MAX_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Largest of two elements: the same as `maximum`.
@@ -9737,7 +11064,10 @@ pub fn max_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.max")]
 #[doc(alias = "torch.Tensor.max")]
 pub fn max_other(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (reduction::MAX_OTHER.get(self_.key_set() | other.key_set())?)(self_, other)
+    match reduction::MAX_OTHER.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// Largest of two elements: the same as `maximum`. Into `out`, which is resized where its shape differs.
@@ -9747,8 +11077,11 @@ pub fn max_other(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// - Errors: sizes that do not broadcast. complex numbers.
 #[doc(alias = "torch.max")]
 pub fn max_other_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (reduction::MAX_OTHER_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+    or_return!(out::writable(out));
+    match reduction::MAX_OTHER_OUT.look_up(self_.key_set() | other.key_set() | out.key_set()) {
+        Ok(f) => f(self_, other, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Largest elements over a dimension, and where they are.
@@ -9766,7 +11099,10 @@ pub fn max_other_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result
 #[doc(alias = "torch.max")]
 #[doc(alias = "torch.Tensor.max")]
 pub fn max_dim(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
-    (reduction::MAX_DIM.get(self_.key_set())?)(self_, dim, keepdim)
+    match reduction::MAX_DIM.get(self_.key_set()) {
+        Ok(f) => f(self_, dim, keepdim),
+        Err(e) => Err(e),
+    }
 }
 
 /// Largest elements over a dimension, and where they are. Into `out`, which is resized where its shape differs.
@@ -9784,11 +11120,12 @@ pub fn max_dim_out(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out0)?;
-    out::writable(out1)?;
-    (reduction::MAX_DIM_OUT.get(self_.key_set() | out0.key_set() | out1.key_set())?)(
-        self_, dim, keepdim, out0, out1,
-    )
+    or_return!(out::writable(out0));
+    or_return!(out::writable(out1));
+    match reduction::MAX_DIM_OUT.look_up(self_.key_set() | out0.key_set() | out1.key_set()) {
+        Ok(f) => f(self_, dim, keepdim, out0, out1),
+        Err(e) => Err(e),
+    }
 }
 
 /// Largest elements over dimensions; the gradient is shared among equal ones.
@@ -9805,7 +11142,10 @@ pub fn max_dim_out(
 #[doc(alias = "torch.amax")]
 #[doc(alias = "torch.Tensor.amax")]
 pub fn amax(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
-    (reduction::AMAX.get(self_.key_set())?)(self_, dim, keepdim)
+    match reduction::AMAX.get(self_.key_set()) {
+        Ok(f) => f(self_, dim, keepdim),
+        Err(e) => Err(e),
+    }
 }
 
 /// Largest elements over dimensions; the gradient is shared among equal ones. Into `out`, which is resized where its shape differs.
@@ -9817,8 +11157,11 @@ pub fn amax(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
 /// Documented defaults: `dim = []`, `keepdim = false`.
 #[doc(alias = "torch.amax")]
 pub fn amax_out(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (reduction::AMAX_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, out)
+    or_return!(out::writable(out));
+    match reduction::AMAX_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, dim, keepdim, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Index of the largest element, in the flattened input or over a dimension.
@@ -9837,7 +11180,10 @@ pub fn amax_out(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) ->
 #[doc(alias = "torch.argmax")]
 #[doc(alias = "torch.Tensor.argmax")]
 pub fn argmax(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
-    (reduction::ARGMAX.get(self_.key_set())?)(self_, dim, keepdim)
+    match reduction::ARGMAX.get(self_.key_set()) {
+        Ok(f) => f(self_, dim, keepdim),
+        Err(e) => Err(e),
+    }
 }
 
 /// Index of the largest element, in the flattened input or over a dimension. Into `out`, which is resized where its shape differs.
@@ -9849,8 +11195,11 @@ pub fn argmax(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor>
 /// Documented defaults: `dim = None`, `keepdim = false`.
 #[doc(alias = "torch.argmax")]
 pub fn argmax_out(self_: &Tensor, dim: Option<i64>, keepdim: bool, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (reduction::ARGMAX_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, out)
+    or_return!(out::writable(out));
+    match reduction::ARGMAX_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, dim, keepdim, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Smallest element; NaN wins.
@@ -9865,7 +11214,10 @@ pub fn argmax_out(self_: &Tensor, dim: Option<i64>, keepdim: bool, out: &mut Ten
 #[doc(alias = "torch.min")]
 #[doc(alias = "torch.Tensor.min")]
 pub fn min(self_: &Tensor) -> Result<Tensor> {
-    (reduction::MIN.get(self_.key_set())?)(self_)
+    match reduction::MIN.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Smallest element; NaN wins. Into `out`, which is resized where its shape differs.
@@ -9875,8 +11227,11 @@ pub fn min(self_: &Tensor) -> Result<Tensor> {
 /// - Errors: an input without elements. complex numbers.
 #[doc(alias = "torch.min")]
 pub fn min_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (reduction::MIN_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match reduction::MIN_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Smallest of two elements: the same as `minimum`.
@@ -9892,7 +11247,10 @@ pub fn min_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.min")]
 #[doc(alias = "torch.Tensor.min")]
 pub fn min_other(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (reduction::MIN_OTHER.get(self_.key_set() | other.key_set())?)(self_, other)
+    match reduction::MIN_OTHER.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// Smallest of two elements: the same as `minimum`. Into `out`, which is resized where its shape differs.
@@ -9902,8 +11260,11 @@ pub fn min_other(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// - Errors: sizes that do not broadcast. complex numbers.
 #[doc(alias = "torch.min")]
 pub fn min_other_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (reduction::MIN_OTHER_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+    or_return!(out::writable(out));
+    match reduction::MIN_OTHER_OUT.look_up(self_.key_set() | other.key_set() | out.key_set()) {
+        Ok(f) => f(self_, other, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Smallest elements over a dimension, and where they are.
@@ -9921,7 +11282,10 @@ pub fn min_other_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result
 #[doc(alias = "torch.min")]
 #[doc(alias = "torch.Tensor.min")]
 pub fn min_dim(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
-    (reduction::MIN_DIM.get(self_.key_set())?)(self_, dim, keepdim)
+    match reduction::MIN_DIM.get(self_.key_set()) {
+        Ok(f) => f(self_, dim, keepdim),
+        Err(e) => Err(e),
+    }
 }
 
 /// Smallest elements over a dimension, and where they are. Into `out`, which is resized where its shape differs.
@@ -9939,11 +11303,12 @@ pub fn min_dim_out(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out0)?;
-    out::writable(out1)?;
-    (reduction::MIN_DIM_OUT.get(self_.key_set() | out0.key_set() | out1.key_set())?)(
-        self_, dim, keepdim, out0, out1,
-    )
+    or_return!(out::writable(out0));
+    or_return!(out::writable(out1));
+    match reduction::MIN_DIM_OUT.look_up(self_.key_set() | out0.key_set() | out1.key_set()) {
+        Ok(f) => f(self_, dim, keepdim, out0, out1),
+        Err(e) => Err(e),
+    }
 }
 
 /// Smallest elements over dimensions; the gradient is shared among equal ones.
@@ -9960,7 +11325,10 @@ pub fn min_dim_out(
 #[doc(alias = "torch.amin")]
 #[doc(alias = "torch.Tensor.amin")]
 pub fn amin(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
-    (reduction::AMIN.get(self_.key_set())?)(self_, dim, keepdim)
+    match reduction::AMIN.get(self_.key_set()) {
+        Ok(f) => f(self_, dim, keepdim),
+        Err(e) => Err(e),
+    }
 }
 
 /// Smallest elements over dimensions; the gradient is shared among equal ones. Into `out`, which is resized where its shape differs.
@@ -9972,8 +11340,11 @@ pub fn amin(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
 /// Documented defaults: `dim = []`, `keepdim = false`.
 #[doc(alias = "torch.amin")]
 pub fn amin_out(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (reduction::AMIN_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, out)
+    or_return!(out::writable(out));
+    match reduction::AMIN_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, dim, keepdim, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Index of the smallest element, in the flattened input or over a dimension.
@@ -9990,7 +11361,10 @@ pub fn amin_out(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) ->
 #[doc(alias = "torch.argmin")]
 #[doc(alias = "torch.Tensor.argmin")]
 pub fn argmin(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
-    (reduction::ARGMIN.get(self_.key_set())?)(self_, dim, keepdim)
+    match reduction::ARGMIN.get(self_.key_set()) {
+        Ok(f) => f(self_, dim, keepdim),
+        Err(e) => Err(e),
+    }
 }
 
 /// Index of the smallest element, in the flattened input or over a dimension. Into `out`, which is resized where its shape differs.
@@ -10002,8 +11376,11 @@ pub fn argmin(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor>
 /// Documented defaults: `dim = None`, `keepdim = false`.
 #[doc(alias = "torch.argmin")]
 pub fn argmin_out(self_: &Tensor, dim: Option<i64>, keepdim: bool, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (reduction::ARGMIN_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, out)
+    or_return!(out::writable(out));
+    match reduction::ARGMIN_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, dim, keepdim, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Smallest and largest elements.
@@ -10021,7 +11398,10 @@ pub fn argmin_out(self_: &Tensor, dim: Option<i64>, keepdim: bool, out: &mut Ten
 #[doc(alias = "torch.aminmax")]
 #[doc(alias = "torch.Tensor.aminmax")]
 pub fn aminmax(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<(Tensor, Tensor)> {
-    (reduction::AMINMAX.get(self_.key_set())?)(self_, dim, keepdim)
+    match reduction::AMINMAX.get(self_.key_set()) {
+        Ok(f) => f(self_, dim, keepdim),
+        Err(e) => Err(e),
+    }
 }
 
 /// Smallest and largest elements. Into `out`, which is resized where its shape differs.
@@ -10039,11 +11419,12 @@ pub fn aminmax_out(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out0)?;
-    out::writable(out1)?;
-    (reduction::AMINMAX_OUT.get(self_.key_set() | out0.key_set() | out1.key_set())?)(
-        self_, dim, keepdim, out0, out1,
-    )
+    or_return!(out::writable(out0));
+    or_return!(out::writable(out1));
+    match reduction::AMINMAX_OUT.look_up(self_.key_set() | out0.key_set() | out1.key_set()) {
+        Ok(f) => f(self_, dim, keepdim, out0, out1),
+        Err(e) => Err(e),
+    }
 }
 
 /// Whether all elements are true.
@@ -10059,7 +11440,10 @@ pub fn aminmax_out(
 #[doc(alias = "torch.all")]
 #[doc(alias = "torch.Tensor.all")]
 pub fn all(self_: &Tensor) -> Result<Tensor> {
-    (reduction::ALL.get(self_.key_set())?)(self_)
+    match reduction::ALL.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Whether all elements are true. Into `out`, which is resized where its shape differs.
@@ -10069,8 +11453,11 @@ pub fn all(self_: &Tensor) -> Result<Tensor> {
 /// - Errors: none.
 #[doc(alias = "torch.all")]
 pub fn all_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (reduction::ALL_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match reduction::ALL_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Whether all elements are true, over a dimension.
@@ -10088,7 +11475,10 @@ pub fn all_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.all")]
 #[doc(alias = "torch.Tensor.all")]
 pub fn all_dim(self_: &Tensor, dim: i64, keepdim: bool) -> Result<Tensor> {
-    (reduction::ALL_DIM.get(self_.key_set())?)(self_, dim, keepdim)
+    match reduction::ALL_DIM.get(self_.key_set()) {
+        Ok(f) => f(self_, dim, keepdim),
+        Err(e) => Err(e),
+    }
 }
 
 /// Whether all elements are true, over a dimension. Into `out`, which is resized where its shape differs.
@@ -10100,8 +11490,11 @@ pub fn all_dim(self_: &Tensor, dim: i64, keepdim: bool) -> Result<Tensor> {
 /// Documented defaults: `keepdim = false`.
 #[doc(alias = "torch.all")]
 pub fn all_dim_out(self_: &Tensor, dim: i64, keepdim: bool, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (reduction::ALL_DIM_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, out)
+    or_return!(out::writable(out));
+    match reduction::ALL_DIM_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, dim, keepdim, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Whether all elements are true, over dimensions.
@@ -10119,7 +11512,10 @@ pub fn all_dim_out(self_: &Tensor, dim: i64, keepdim: bool, out: &mut Tensor) ->
 #[doc(alias = "torch.all")]
 #[doc(alias = "torch.Tensor.all")]
 pub fn all_dims(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
-    (reduction::ALL_DIMS.get(self_.key_set())?)(self_, dim, keepdim)
+    match reduction::ALL_DIMS.get(self_.key_set()) {
+        Ok(f) => f(self_, dim, keepdim),
+        Err(e) => Err(e),
+    }
 }
 
 /// Whether all elements are true, over dimensions. Into `out`, which is resized where its shape differs.
@@ -10131,8 +11527,11 @@ pub fn all_dims(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool) -> Result<Te
 /// Documented defaults: `dim = None`, `keepdim = false`.
 #[doc(alias = "torch.all")]
 pub fn all_dims_out(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (reduction::ALL_DIMS_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, out)
+    or_return!(out::writable(out));
+    match reduction::ALL_DIMS_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, dim, keepdim, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Whether any elements are true.
@@ -10148,7 +11547,10 @@ pub fn all_dims_out(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, out: &mu
 #[doc(alias = "torch.any")]
 #[doc(alias = "torch.Tensor.any")]
 pub fn any(self_: &Tensor) -> Result<Tensor> {
-    (reduction::ANY.get(self_.key_set())?)(self_)
+    match reduction::ANY.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Whether any elements are true. Into `out`, which is resized where its shape differs.
@@ -10158,8 +11560,11 @@ pub fn any(self_: &Tensor) -> Result<Tensor> {
 /// - Errors: none.
 #[doc(alias = "torch.any")]
 pub fn any_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (reduction::ANY_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match reduction::ANY_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Whether any elements are true, over a dimension.
@@ -10177,7 +11582,10 @@ pub fn any_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.any")]
 #[doc(alias = "torch.Tensor.any")]
 pub fn any_dim(self_: &Tensor, dim: i64, keepdim: bool) -> Result<Tensor> {
-    (reduction::ANY_DIM.get(self_.key_set())?)(self_, dim, keepdim)
+    match reduction::ANY_DIM.get(self_.key_set()) {
+        Ok(f) => f(self_, dim, keepdim),
+        Err(e) => Err(e),
+    }
 }
 
 /// Whether any elements are true, over a dimension. Into `out`, which is resized where its shape differs.
@@ -10189,8 +11597,11 @@ pub fn any_dim(self_: &Tensor, dim: i64, keepdim: bool) -> Result<Tensor> {
 /// Documented defaults: `keepdim = false`.
 #[doc(alias = "torch.any")]
 pub fn any_dim_out(self_: &Tensor, dim: i64, keepdim: bool, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (reduction::ANY_DIM_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, out)
+    or_return!(out::writable(out));
+    match reduction::ANY_DIM_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, dim, keepdim, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Whether any elements are true, over dimensions.
@@ -10208,7 +11619,10 @@ pub fn any_dim_out(self_: &Tensor, dim: i64, keepdim: bool, out: &mut Tensor) ->
 #[doc(alias = "torch.any")]
 #[doc(alias = "torch.Tensor.any")]
 pub fn any_dims(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
-    (reduction::ANY_DIMS.get(self_.key_set())?)(self_, dim, keepdim)
+    match reduction::ANY_DIMS.get(self_.key_set()) {
+        Ok(f) => f(self_, dim, keepdim),
+        Err(e) => Err(e),
+    }
 }
 
 /// Whether any elements are true, over dimensions. Into `out`, which is resized where its shape differs.
@@ -10220,8 +11634,11 @@ pub fn any_dims(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool) -> Result<Te
 /// Documented defaults: `dim = None`, `keepdim = false`.
 #[doc(alias = "torch.any")]
 pub fn any_dims_out(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (reduction::ANY_DIMS_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, out)
+    or_return!(out::writable(out));
+    match reduction::ANY_DIMS_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, dim, keepdim, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Number of elements that are not zero, of all or over dimensions.
@@ -10240,7 +11657,10 @@ pub fn any_dims_out(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, out: &mu
 #[doc(alias = "torch.count_nonzero")]
 #[doc(alias = "torch.Tensor.count_nonzero")]
 pub fn count_nonzero(self_: &Tensor, dim: Option<&[i64]>) -> Result<Tensor> {
-    (reduction::COUNT_NONZERO.get(self_.key_set())?)(self_, dim)
+    match reduction::COUNT_NONZERO.get(self_.key_set()) {
+        Ok(f) => f(self_, dim),
+        Err(e) => Err(e),
+    }
 }
 
 /// The median of all elements (the lower of two).
@@ -10255,7 +11675,10 @@ pub fn count_nonzero(self_: &Tensor, dim: Option<&[i64]>) -> Result<Tensor> {
 #[doc(alias = "torch.median")]
 #[doc(alias = "torch.Tensor.median")]
 pub fn median(self_: &Tensor) -> Result<Tensor> {
-    (reduction::MEDIAN.get(self_.key_set())?)(self_)
+    match reduction::MEDIAN.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Medians over a dimension (the lower of two), and where they are.
@@ -10273,7 +11696,10 @@ pub fn median(self_: &Tensor) -> Result<Tensor> {
 #[doc(alias = "torch.median")]
 #[doc(alias = "torch.Tensor.median")]
 pub fn median_dim(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
-    (reduction::MEDIAN_DIM.get(self_.key_set())?)(self_, dim, keepdim)
+    match reduction::MEDIAN_DIM.get(self_.key_set()) {
+        Ok(f) => f(self_, dim, keepdim),
+        Err(e) => Err(e),
+    }
 }
 
 /// Medians over a dimension (the lower of two), and where they are. Into `out`, which is resized where its shape differs.
@@ -10291,11 +11717,12 @@ pub fn median_dim_out(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out0)?;
-    out::writable(out1)?;
-    (reduction::MEDIAN_DIM_OUT.get(self_.key_set() | out0.key_set() | out1.key_set())?)(
-        self_, dim, keepdim, out0, out1,
-    )
+    or_return!(out::writable(out0));
+    or_return!(out::writable(out1));
+    match reduction::MEDIAN_DIM_OUT.look_up(self_.key_set() | out0.key_set() | out1.key_set()) {
+        Ok(f) => f(self_, dim, keepdim, out0, out1),
+        Err(e) => Err(e),
+    }
 }
 
 /// The median of all elements (the lower of two).
@@ -10310,7 +11737,10 @@ pub fn median_dim_out(
 #[doc(alias = "torch.nanmedian")]
 #[doc(alias = "torch.Tensor.nanmedian")]
 pub fn nanmedian(self_: &Tensor) -> Result<Tensor> {
-    (reduction::NANMEDIAN.get(self_.key_set())?)(self_)
+    match reduction::NANMEDIAN.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Medians over a dimension (the lower of two), and where they are.
@@ -10328,7 +11758,10 @@ pub fn nanmedian(self_: &Tensor) -> Result<Tensor> {
 #[doc(alias = "torch.nanmedian")]
 #[doc(alias = "torch.Tensor.nanmedian")]
 pub fn nanmedian_dim(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
-    (reduction::NANMEDIAN_DIM.get(self_.key_set())?)(self_, dim, keepdim)
+    match reduction::NANMEDIAN_DIM.get(self_.key_set()) {
+        Ok(f) => f(self_, dim, keepdim),
+        Err(e) => Err(e),
+    }
 }
 
 /// Medians over a dimension (the lower of two), and where they are. Into `out`, which is resized where its shape differs.
@@ -10346,11 +11779,12 @@ pub fn nanmedian_dim_out(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out0)?;
-    out::writable(out1)?;
-    (reduction::NANMEDIAN_DIM_OUT.get(self_.key_set() | out0.key_set() | out1.key_set())?)(
-        self_, dim, keepdim, out0, out1,
-    )
+    or_return!(out::writable(out0));
+    or_return!(out::writable(out1));
+    match reduction::NANMEDIAN_DIM_OUT.look_up(self_.key_set() | out0.key_set() | out1.key_set()) {
+        Ok(f) => f(self_, dim, keepdim, out0, out1),
+        Err(e) => Err(e),
+    }
 }
 
 /// Most frequent elements over a dimension, and where they are.
@@ -10367,7 +11801,10 @@ pub fn nanmedian_dim_out(
 #[doc(alias = "torch.mode")]
 #[doc(alias = "torch.Tensor.mode")]
 pub fn mode(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
-    (reduction::MODE.get(self_.key_set())?)(self_, dim, keepdim)
+    match reduction::MODE.get(self_.key_set()) {
+        Ok(f) => f(self_, dim, keepdim),
+        Err(e) => Err(e),
+    }
 }
 
 /// Most frequent elements over a dimension, and where they are. Into `out`, which is resized where its shape differs.
@@ -10379,11 +11816,12 @@ pub fn mode(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)>
 /// Documented defaults: `dim = -1`, `keepdim = false`.
 #[doc(alias = "torch.mode")]
 pub fn mode_out(self_: &Tensor, dim: i64, keepdim: bool, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
-    out::writable(out0)?;
-    out::writable(out1)?;
-    (reduction::MODE_OUT.get(self_.key_set() | out0.key_set() | out1.key_set())?)(
-        self_, dim, keepdim, out0, out1,
-    )
+    or_return!(out::writable(out0));
+    or_return!(out::writable(out1));
+    match reduction::MODE_OUT.look_up(self_.key_set() | out0.key_set() | out1.key_set()) {
+        Ok(f) => f(self_, dim, keepdim, out0, out1),
+        Err(e) => Err(e),
+    }
 }
 
 /// k-th smallest elements over a dimension, and where they are.
@@ -10401,7 +11839,10 @@ pub fn mode_out(self_: &Tensor, dim: i64, keepdim: bool, out0: &mut Tensor, out1
 #[doc(alias = "torch.kthvalue")]
 #[doc(alias = "torch.Tensor.kthvalue")]
 pub fn kthvalue(self_: &Tensor, k: i64, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
-    (reduction::KTHVALUE.get(self_.key_set())?)(self_, k, dim, keepdim)
+    match reduction::KTHVALUE.get(self_.key_set()) {
+        Ok(f) => f(self_, k, dim, keepdim),
+        Err(e) => Err(e),
+    }
 }
 
 /// k-th smallest elements over a dimension, and where they are. Into `out`, which is resized where its shape differs.
@@ -10420,11 +11861,12 @@ pub fn kthvalue_out(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out0)?;
-    out::writable(out1)?;
-    (reduction::KTHVALUE_OUT.get(self_.key_set() | out0.key_set() | out1.key_set())?)(
-        self_, k, dim, keepdim, out0, out1,
-    )
+    or_return!(out::writable(out0));
+    or_return!(out::writable(out1));
+    match reduction::KTHVALUE_OUT.look_up(self_.key_set() | out0.key_set() | out1.key_set()) {
+        Ok(f) => f(self_, k, dim, keepdim, out0, out1),
+        Err(e) => Err(e),
+    }
 }
 
 /// Vector norm of all elements, or over dimensions.
@@ -10446,7 +11888,10 @@ pub fn linalg_vector_norm(
     keepdim: bool,
     dtype: Option<DType>,
 ) -> Result<Tensor> {
-    (reduction::LINALG_VECTOR_NORM.get(self_.key_set())?)(self_, ord, dim, keepdim, dtype)
+    match reduction::LINALG_VECTOR_NORM.get(self_.key_set()) {
+        Ok(f) => f(self_, ord, dim, keepdim, dtype),
+        Err(e) => Err(e),
+    }
 }
 
 /// Vector norm of all elements, or over dimensions. Into `out`, which is resized where its shape differs.
@@ -10465,10 +11910,11 @@ pub fn linalg_vector_norm_out(
     dtype: Option<DType>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (reduction::LINALG_VECTOR_NORM_OUT.get(self_.key_set() | out.key_set())?)(
-        self_, ord, dim, keepdim, dtype, out,
-    )
+    or_return!(out::writable(out));
+    match reduction::LINALG_VECTOR_NORM_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, ord, dim, keepdim, dtype, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Sum of `abs(x)^ord`: a vector norm before its root.
@@ -10485,7 +11931,10 @@ pub fn linalg_powsum(
     keepdim: bool,
     dtype: Option<DType>,
 ) -> Result<Tensor> {
-    (reduction::LINALG_POWSUM.get(self_.key_set())?)(self_, ord, dim, keepdim, dtype)
+    match reduction::LINALG_POWSUM.get(self_.key_set()) {
+        Ok(f) => f(self_, ord, dim, keepdim, dtype),
+        Err(e) => Err(e),
+    }
 }
 
 /// Vector norm of all elements, or over dimensions.
@@ -10509,7 +11958,10 @@ pub fn norm(
     keepdim: bool,
     dtype: Option<DType>,
 ) -> Result<Tensor> {
-    (reduction::NORM.get(self_.key_set())?)(self_, p, dim, keepdim, dtype)
+    match reduction::NORM.get(self_.key_set()) {
+        Ok(f) => f(self_, p, dim, keepdim, dtype),
+        Err(e) => Err(e),
+    }
 }
 
 /// Vector norm of all elements, or over dimensions. Into `out`, which is resized where its shape differs.
@@ -10528,8 +11980,11 @@ pub fn norm_out(
     dtype: Option<DType>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (reduction::NORM_OUT.get(self_.key_set() | out.key_set())?)(self_, p, dim, keepdim, dtype, out)
+    or_return!(out::writable(out));
+    match reduction::NORM_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, p, dim, keepdim, dtype, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Logarithm of the sum of exponentials over dimensions, without overflow.
@@ -10548,7 +12003,10 @@ pub fn norm_out(
 #[doc(alias = "torch.Tensor.logsumexp")]
 #[doc(alias = "torch.special.logsumexp")]
 pub fn logsumexp(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
-    (reduction::LOGSUMEXP.get(self_.key_set())?)(self_, dim, keepdim)
+    match reduction::LOGSUMEXP.get(self_.key_set()) {
+        Ok(f) => f(self_, dim, keepdim),
+        Err(e) => Err(e),
+    }
 }
 
 /// Logarithm of the sum of exponentials over dimensions, without overflow. Into `out`, which is resized where its shape differs.
@@ -10561,8 +12019,11 @@ pub fn logsumexp(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
 #[doc(alias = "torch.logsumexp")]
 #[doc(alias = "torch.special.logsumexp")]
 pub fn logsumexp_out(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (reduction::LOGSUMEXP_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, out)
+    or_return!(out::writable(out));
+    match reduction::LOGSUMEXP_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, dim, keepdim, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Sums over the dimensions that broadcasting from `size` added or expanded.
@@ -10576,7 +12037,10 @@ pub fn logsumexp_out(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tenso
 /// ```
 #[doc(alias = "torch.Tensor.sum_to_size")]
 pub fn sum_to_size(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
-    (reduction::SUM_TO_SIZE.get(self_.key_set())?)(self_, size)
+    match reduction::SUM_TO_SIZE.get(self_.key_set()) {
+        Ok(f) => f(self_, size),
+        Err(e) => Err(e),
+    }
 }
 
 /// Quantiles of all elements, or over a dimension.
@@ -10600,7 +12064,10 @@ pub fn quantile(
     keepdim: bool,
     interpolation: &str,
 ) -> Result<Tensor> {
-    (reduction::QUANTILE.get(self_.key_set() | q.key_set())?)(self_, q, dim, keepdim, interpolation)
+    match reduction::QUANTILE.get(self_.key_set() | q.key_set()) {
+        Ok(f) => f(self_, q, dim, keepdim, interpolation),
+        Err(e) => Err(e),
+    }
 }
 
 /// Quantiles of all elements, or over a dimension. Into `out`, which is resized where its shape differs.
@@ -10619,15 +12086,11 @@ pub fn quantile_out(
     interpolation: &str,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (reduction::QUANTILE_OUT.get(self_.key_set() | q.key_set() | out.key_set())?)(
-        self_,
-        q,
-        dim,
-        keepdim,
-        interpolation,
-        out,
-    )
+    or_return!(out::writable(out));
+    match reduction::QUANTILE_OUT.look_up(self_.key_set() | q.key_set() | out.key_set()) {
+        Ok(f) => f(self_, q, dim, keepdim, interpolation, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// One quantile of all elements, or over a dimension.
@@ -10650,7 +12113,10 @@ pub fn quantile_scalar(
     keepdim: bool,
     interpolation: &str,
 ) -> Result<Tensor> {
-    (reduction::QUANTILE_SCALAR.get(self_.key_set())?)(self_, q, dim, keepdim, interpolation)
+    match reduction::QUANTILE_SCALAR.get(self_.key_set()) {
+        Ok(f) => f(self_, q, dim, keepdim, interpolation),
+        Err(e) => Err(e),
+    }
 }
 
 /// One quantile of all elements, or over a dimension. Into `out`, which is resized where its shape differs.
@@ -10669,15 +12135,11 @@ pub fn quantile_scalar_out(
     interpolation: &str,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (reduction::QUANTILE_SCALAR_OUT.get(self_.key_set() | out.key_set())?)(
-        self_,
-        q,
-        dim,
-        keepdim,
-        interpolation,
-        out,
-    )
+    or_return!(out::writable(out));
+    match reduction::QUANTILE_SCALAR_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, q, dim, keepdim, interpolation, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Quantiles of all elements, or over a dimension.
@@ -10701,7 +12163,10 @@ pub fn nanquantile(
     keepdim: bool,
     interpolation: &str,
 ) -> Result<Tensor> {
-    (reduction::NANQUANTILE.get(self_.key_set() | q.key_set())?)(self_, q, dim, keepdim, interpolation)
+    match reduction::NANQUANTILE.get(self_.key_set() | q.key_set()) {
+        Ok(f) => f(self_, q, dim, keepdim, interpolation),
+        Err(e) => Err(e),
+    }
 }
 
 /// Quantiles of all elements, or over a dimension. Into `out`, which is resized where its shape differs.
@@ -10720,15 +12185,11 @@ pub fn nanquantile_out(
     interpolation: &str,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (reduction::NANQUANTILE_OUT.get(self_.key_set() | q.key_set() | out.key_set())?)(
-        self_,
-        q,
-        dim,
-        keepdim,
-        interpolation,
-        out,
-    )
+    or_return!(out::writable(out));
+    match reduction::NANQUANTILE_OUT.look_up(self_.key_set() | q.key_set() | out.key_set()) {
+        Ok(f) => f(self_, q, dim, keepdim, interpolation, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// One quantile of all elements, or over a dimension.
@@ -10751,7 +12212,10 @@ pub fn nanquantile_scalar(
     keepdim: bool,
     interpolation: &str,
 ) -> Result<Tensor> {
-    (reduction::NANQUANTILE_SCALAR.get(self_.key_set())?)(self_, q, dim, keepdim, interpolation)
+    match reduction::NANQUANTILE_SCALAR.get(self_.key_set()) {
+        Ok(f) => f(self_, q, dim, keepdim, interpolation),
+        Err(e) => Err(e),
+    }
 }
 
 /// One quantile of all elements, or over a dimension. Into `out`, which is resized where its shape differs.
@@ -10770,15 +12234,11 @@ pub fn nanquantile_scalar_out(
     interpolation: &str,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (reduction::NANQUANTILE_SCALAR_OUT.get(self_.key_set() | out.key_set())?)(
-        self_,
-        q,
-        dim,
-        keepdim,
-        interpolation,
-        out,
-    )
+    or_return!(out::writable(out));
+    match reduction::NANQUANTILE_SCALAR_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, q, dim, keepdim, interpolation, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// The root of the sum of squares over at most two dimensions; over all where none is given.
@@ -10794,7 +12254,10 @@ pub fn nanquantile_scalar_out(
 /// Documented defaults: `keepdim = false`.
 #[doc(alias = "torch.frobenius_norm")]
 pub fn frobenius_norm(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
-    (reduction::FROBENIUS_NORM.get(self_.key_set())?)(self_, dim, keepdim)
+    match reduction::FROBENIUS_NORM.get(self_.key_set()) {
+        Ok(f) => f(self_, dim, keepdim),
+        Err(e) => Err(e),
+    }
 }
 
 /// The root of the sum of squares over at most two dimensions; over all where none is given. Into `out`, which is resized where its shape differs.
@@ -10806,8 +12269,11 @@ pub fn frobenius_norm(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tens
 /// Documented defaults: `keepdim = false`.
 #[doc(alias = "torch.frobenius_norm")]
 pub fn frobenius_norm_out(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (reduction::FROBENIUS_NORM_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, out)
+    or_return!(out::writable(out));
+    match reduction::FROBENIUS_NORM_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, dim, keepdim, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// The norm over all dimensions but one, which keep their place with size 1; over all for -1.
@@ -10824,7 +12290,10 @@ pub fn frobenius_norm_out(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut 
 /// Documented defaults: `pow = 2`, `dim = 0`.
 #[doc(alias = "torch.norm_except_dim")]
 pub fn norm_except_dim(v: &Tensor, pow: i64, dim: i64) -> Result<Tensor> {
-    (reduction::NORM_EXCEPT_DIM.get(v.key_set())?)(v, pow, dim)
+    match reduction::NORM_EXCEPT_DIM.get(v.key_set()) {
+        Ok(f) => f(v, pow, dim),
+        Err(e) => Err(e),
+    }
 }
 
 /// Covariances of the rows of a matrix, whose columns are observations.
@@ -10847,9 +12316,10 @@ pub fn cov(
     fweights: Option<&Tensor>,
     aweights: Option<&Tensor>,
 ) -> Result<Tensor> {
-    (reduction::COV.get(self_.key_set() | opt_keys(fweights) | opt_keys(aweights))?)(
-        self_, correction, fweights, aweights,
-    )
+    match reduction::COV.get(self_.key_set() | opt_keys(fweights) | opt_keys(aweights)) {
+        Ok(f) => f(self_, correction, fweights, aweights),
+        Err(e) => Err(e),
+    }
 }
 
 /// Correlation coefficients of the rows of a matrix, whose columns are observations.
@@ -10865,7 +12335,10 @@ pub fn cov(
 #[doc(alias = "torch.corrcoef")]
 #[doc(alias = "torch.Tensor.corrcoef")]
 pub fn corrcoef(self_: &Tensor) -> Result<Tensor> {
-    (reduction::CORRCOEF.get(self_.key_set())?)(self_)
+    match reduction::CORRCOEF.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Slices along a dimension whose `p`-norm exceeds `maxnorm`, scaled down to it.
@@ -10881,7 +12354,10 @@ pub fn corrcoef(self_: &Tensor) -> Result<Tensor> {
 #[doc(alias = "torch.renorm")]
 #[doc(alias = "torch.Tensor.renorm")]
 pub fn renorm(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar) -> Result<Tensor> {
-    (reduction::RENORM.get(self_.key_set())?)(self_, p, dim, maxnorm)
+    match reduction::RENORM.get(self_.key_set()) {
+        Ok(f) => f(self_, p, dim, maxnorm),
+        Err(e) => Err(e),
+    }
 }
 
 /// Slices along a dimension whose `p`-norm exceeds `maxnorm`, scaled down to it. In place: the first tensor takes the result.
@@ -10891,8 +12367,11 @@ pub fn renorm(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar) -> Result<Te
 /// - Errors: a dimension out of range. fewer than two dimensions. a `p` that is not above 0, or a negative `maxnorm`. integers and bool.
 #[doc(alias = "torch.Tensor.renorm_")]
 pub fn renorm_(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar) -> Result<()> {
-    out::writable(self_)?;
-    (reduction::RENORM_.get(self_.key_set())?)(self_, p, dim, maxnorm)
+    or_return!(out::writable(self_));
+    match reduction::RENORM_.get(self_.key_set()) {
+        Ok(f) => f(self_, p, dim, maxnorm),
+        Err(e) => Err(e),
+    }
 }
 
 /// Slices along a dimension whose `p`-norm exceeds `maxnorm`, scaled down to it. Into `out`, which is resized where its shape differs.
@@ -10902,8 +12381,11 @@ pub fn renorm_(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar) -> Result<(
 /// - Errors: a dimension out of range. fewer than two dimensions. a `p` that is not above 0, or a negative `maxnorm`. integers and bool.
 #[doc(alias = "torch.renorm")]
 pub fn renorm_out(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (reduction::RENORM_OUT.get(self_.key_set() | out.key_set())?)(self_, p, dim, maxnorm, out)
+    or_return!(out::writable(out));
+    match reduction::RENORM_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, p, dim, maxnorm, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Sums, products, means or extremes of segments of a dimension, given by their lengths or their offsets.
@@ -10935,10 +12417,12 @@ pub fn segment_reduce(
     unsafe_: bool,
     initial: Option<Scalar>,
 ) -> Result<Tensor> {
-    (reduction::SEGMENT_REDUCE
-        .get(data.key_set() | opt_keys(lengths) | opt_keys(indices) | opt_keys(offsets))?)(
-        data, reduce, lengths, indices, offsets, axis, unsafe_, initial,
-    )
+    match reduction::SEGMENT_REDUCE
+        .get(data.key_set() | opt_keys(lengths) | opt_keys(indices) | opt_keys(offsets))
+    {
+        Ok(f) => f(data, reduce, lengths, indices, offsets, axis, unsafe_, initial),
+        Err(e) => Err(e),
+    }
 }
 
 /// The exclusive or of all elements, or over dimensions: floats by their bits as float64, integers as int64.
@@ -10956,7 +12440,10 @@ pub fn segment_reduce(
 #[doc(alias = "torch.hash_tensor")]
 #[doc(alias = "torch.Tensor.hash_tensor")]
 pub fn hash_tensor(self_: &Tensor, dim: &[i64], keepdim: bool, mode: i64) -> Result<Tensor> {
-    (reduction::HASH_TENSOR.get(self_.key_set())?)(self_, dim, keepdim, mode)
+    match reduction::HASH_TENSOR.get(self_.key_set()) {
+        Ok(f) => f(self_, dim, keepdim, mode),
+        Err(e) => Err(e),
+    }
 }
 
 /// The exclusive or of all elements, or over dimensions: floats by their bits as float64, integers as int64. Into `out`, which is resized where its shape differs.
@@ -10974,8 +12461,11 @@ pub fn hash_tensor_out(
     mode: i64,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (reduction::HASH_TENSOR_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, mode, out)
+    or_return!(out::writable(out));
+    match reduction::HASH_TENSOR_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, dim, keepdim, mode, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Running sums along a dimension.
@@ -10993,7 +12483,10 @@ pub fn hash_tensor_out(
 #[doc(alias = "torch.cumsum")]
 #[doc(alias = "torch.Tensor.cumsum")]
 pub fn cumsum(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
-    (scan::CUMSUM.get(self_.key_set())?)(self_, dim, dtype)
+    match scan::CUMSUM.get(self_.key_set()) {
+        Ok(f) => f(self_, dim, dtype),
+        Err(e) => Err(e),
+    }
 }
 
 /// Running sums along a dimension. In place: the first tensor takes the result.
@@ -11005,8 +12498,11 @@ pub fn cumsum(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> 
 /// Documented defaults: `dtype = None`.
 #[doc(alias = "torch.Tensor.cumsum_")]
 pub fn cumsum_(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<()> {
-    out::writable(self_)?;
-    (scan::CUMSUM_.get(self_.key_set())?)(self_, dim, dtype)
+    or_return!(out::writable(self_));
+    match scan::CUMSUM_.get(self_.key_set()) {
+        Ok(f) => f(self_, dim, dtype),
+        Err(e) => Err(e),
+    }
 }
 
 /// Running sums along a dimension. Into `out`, which is resized where its shape differs.
@@ -11018,8 +12514,11 @@ pub fn cumsum_(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<()> {
 /// Documented defaults: `dtype = None`.
 #[doc(alias = "torch.cumsum")]
 pub fn cumsum_out(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (scan::CUMSUM_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, dtype, out)
+    or_return!(out::writable(out));
+    match scan::CUMSUM_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, dim, dtype, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Running products along a dimension.
@@ -11037,7 +12536,10 @@ pub fn cumsum_out(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &mut Tens
 #[doc(alias = "torch.cumprod")]
 #[doc(alias = "torch.Tensor.cumprod")]
 pub fn cumprod(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
-    (scan::CUMPROD.get(self_.key_set())?)(self_, dim, dtype)
+    match scan::CUMPROD.get(self_.key_set()) {
+        Ok(f) => f(self_, dim, dtype),
+        Err(e) => Err(e),
+    }
 }
 
 /// Running products along a dimension. In place: the first tensor takes the result.
@@ -11049,8 +12551,11 @@ pub fn cumprod(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor>
 /// Documented defaults: `dtype = None`.
 #[doc(alias = "torch.Tensor.cumprod_")]
 pub fn cumprod_(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<()> {
-    out::writable(self_)?;
-    (scan::CUMPROD_.get(self_.key_set())?)(self_, dim, dtype)
+    or_return!(out::writable(self_));
+    match scan::CUMPROD_.get(self_.key_set()) {
+        Ok(f) => f(self_, dim, dtype),
+        Err(e) => Err(e),
+    }
 }
 
 /// Running products along a dimension. Into `out`, which is resized where its shape differs.
@@ -11062,8 +12567,11 @@ pub fn cumprod_(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<()> {
 /// Documented defaults: `dtype = None`.
 #[doc(alias = "torch.cumprod")]
 pub fn cumprod_out(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (scan::CUMPROD_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, dtype, out)
+    or_return!(out::writable(out));
+    match scan::CUMPROD_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, dim, dtype, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// The largest element so far along a dimension, and where it is.
@@ -11079,7 +12587,10 @@ pub fn cumprod_out(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &mut Ten
 #[doc(alias = "torch.cummax")]
 #[doc(alias = "torch.Tensor.cummax")]
 pub fn cummax(self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
-    (scan::CUMMAX.get(self_.key_set())?)(self_, dim)
+    match scan::CUMMAX.get(self_.key_set()) {
+        Ok(f) => f(self_, dim),
+        Err(e) => Err(e),
+    }
 }
 
 /// The largest element so far along a dimension, and where it is. Into `out`, which is resized where its shape differs.
@@ -11089,9 +12600,12 @@ pub fn cummax(self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
 /// - Errors: a dimension out of range. complex numbers.
 #[doc(alias = "torch.cummax")]
 pub fn cummax_out(self_: &Tensor, dim: i64, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
-    out::writable(out0)?;
-    out::writable(out1)?;
-    (scan::CUMMAX_OUT.get(self_.key_set() | out0.key_set() | out1.key_set())?)(self_, dim, out0, out1)
+    or_return!(out::writable(out0));
+    or_return!(out::writable(out1));
+    match scan::CUMMAX_OUT.look_up(self_.key_set() | out0.key_set() | out1.key_set()) {
+        Ok(f) => f(self_, dim, out0, out1),
+        Err(e) => Err(e),
+    }
 }
 
 /// The smallest element so far along a dimension, and where it is.
@@ -11107,7 +12621,10 @@ pub fn cummax_out(self_: &Tensor, dim: i64, out0: &mut Tensor, out1: &mut Tensor
 #[doc(alias = "torch.cummin")]
 #[doc(alias = "torch.Tensor.cummin")]
 pub fn cummin(self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
-    (scan::CUMMIN.get(self_.key_set())?)(self_, dim)
+    match scan::CUMMIN.get(self_.key_set()) {
+        Ok(f) => f(self_, dim),
+        Err(e) => Err(e),
+    }
 }
 
 /// The smallest element so far along a dimension, and where it is. Into `out`, which is resized where its shape differs.
@@ -11117,9 +12634,12 @@ pub fn cummin(self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
 /// - Errors: a dimension out of range. complex numbers.
 #[doc(alias = "torch.cummin")]
 pub fn cummin_out(self_: &Tensor, dim: i64, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
-    out::writable(out0)?;
-    out::writable(out1)?;
-    (scan::CUMMIN_OUT.get(self_.key_set() | out0.key_set() | out1.key_set())?)(self_, dim, out0, out1)
+    or_return!(out::writable(out0));
+    or_return!(out::writable(out1));
+    match scan::CUMMIN_OUT.look_up(self_.key_set() | out0.key_set() | out1.key_set()) {
+        Ok(f) => f(self_, dim, out0, out1),
+        Err(e) => Err(e),
+    }
 }
 
 /// Logarithm of running sums of exponentials along a dimension.
@@ -11135,7 +12655,10 @@ pub fn cummin_out(self_: &Tensor, dim: i64, out0: &mut Tensor, out1: &mut Tensor
 #[doc(alias = "torch.logcumsumexp")]
 #[doc(alias = "torch.Tensor.logcumsumexp")]
 pub fn logcumsumexp(self_: &Tensor, dim: i64) -> Result<Tensor> {
-    (scan::LOGCUMSUMEXP.get(self_.key_set())?)(self_, dim)
+    match scan::LOGCUMSUMEXP.get(self_.key_set()) {
+        Ok(f) => f(self_, dim),
+        Err(e) => Err(e),
+    }
 }
 
 /// Logarithm of running sums of exponentials along a dimension. Into `out`, which is resized where its shape differs.
@@ -11145,8 +12668,11 @@ pub fn logcumsumexp(self_: &Tensor, dim: i64) -> Result<Tensor> {
 /// - Errors: a dimension out of range. integers and bool.
 #[doc(alias = "torch.logcumsumexp")]
 pub fn logcumsumexp_out(self_: &Tensor, dim: i64, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (scan::LOGCUMSUMEXP_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, out)
+    or_return!(out::writable(out));
+    match scan::LOGCUMSUMEXP_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, dim, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Integral by the trapezoidal rule along a dimension, at the points `x`.
@@ -11164,7 +12690,10 @@ pub fn logcumsumexp_out(self_: &Tensor, dim: i64, out: &mut Tensor) -> Result<()
 #[doc(alias = "torch.trapezoid")]
 #[doc(alias = "torch.trapz")]
 pub fn trapezoid_x(y: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
-    (scan::TRAPEZOID_X.get(y.key_set() | x.key_set())?)(y, x, dim)
+    match scan::TRAPEZOID_X.get(y.key_set() | x.key_set()) {
+        Ok(f) => f(y, x, dim),
+        Err(e) => Err(e),
+    }
 }
 
 /// Integral by the trapezoidal rule along a dimension, at spacing `dx`.
@@ -11181,7 +12710,10 @@ pub fn trapezoid_x(y: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
 #[doc(alias = "torch.trapezoid")]
 #[doc(alias = "torch.trapz")]
 pub fn trapezoid(y: &Tensor, dx: Scalar, dim: i64) -> Result<Tensor> {
-    (scan::TRAPEZOID.get(y.key_set())?)(y, dx, dim)
+    match scan::TRAPEZOID.get(y.key_set()) {
+        Ok(f) => f(y, dx, dim),
+        Err(e) => Err(e),
+    }
 }
 
 /// Running integrals by the trapezoidal rule along a dimension, at the points `x`.
@@ -11198,7 +12730,10 @@ pub fn trapezoid(y: &Tensor, dx: Scalar, dim: i64) -> Result<Tensor> {
 /// Documented defaults: `dim = -1`.
 #[doc(alias = "torch.cumulative_trapezoid")]
 pub fn cumulative_trapezoid_x(y: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
-    (scan::CUMULATIVE_TRAPEZOID_X.get(y.key_set() | x.key_set())?)(y, x, dim)
+    match scan::CUMULATIVE_TRAPEZOID_X.get(y.key_set() | x.key_set()) {
+        Ok(f) => f(y, x, dim),
+        Err(e) => Err(e),
+    }
 }
 
 /// Running integrals by the trapezoidal rule along a dimension, at spacing `dx`.
@@ -11214,7 +12749,10 @@ pub fn cumulative_trapezoid_x(y: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor
 /// Documented defaults: `dx = 1`, `dim = -1`.
 #[doc(alias = "torch.cumulative_trapezoid")]
 pub fn cumulative_trapezoid(y: &Tensor, dx: Scalar, dim: i64) -> Result<Tensor> {
-    (scan::CUMULATIVE_TRAPEZOID.get(y.key_set())?)(y, dx, dim)
+    match scan::CUMULATIVE_TRAPEZOID.get(y.key_set()) {
+        Ok(f) => f(y, dx, dim),
+        Err(e) => Err(e),
+    }
 }
 
 /// softmax over one dimension, in the input's dtype.
@@ -11223,7 +12761,10 @@ pub fn cumulative_trapezoid(y: &Tensor, dx: Scalar, dim: i64) -> Result<Tensor> 
 /// - Dtypes: floating point; the result has the input's dtype.
 /// - Errors: a dimension out of range. integers, bool and complex numbers.
 pub fn softmax_data(self_: &Tensor, dim: i64, half_to_float: bool) -> Result<Tensor> {
-    (softmax::SOFTMAX_DATA.get(self_.key_set())?)(self_, dim, half_to_float)
+    match softmax::SOFTMAX_DATA.get(self_.key_set()) {
+        Ok(f) => f(self_, dim, half_to_float),
+        Err(e) => Err(e),
+    }
 }
 
 /// softmax over one dimension, in the input's dtype. Into `out`, which is resized where its shape differs.
@@ -11232,8 +12773,11 @@ pub fn softmax_data(self_: &Tensor, dim: i64, half_to_float: bool) -> Result<Ten
 /// - Dtypes: floating point; the result has the input's dtype.
 /// - Errors: a dimension out of range. integers, bool and complex numbers.
 pub fn softmax_data_out(self_: &Tensor, dim: i64, half_to_float: bool, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (softmax::SOFTMAX_DATA_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, half_to_float, out)
+    or_return!(out::writable(out));
+    match softmax::SOFTMAX_DATA_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, dim, half_to_float, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Gradient of softmax from its output.
@@ -11247,12 +12791,10 @@ pub fn softmax_backward_data(
     dim: i64,
     input_dtype: DType,
 ) -> Result<Tensor> {
-    (softmax::SOFTMAX_BACKWARD_DATA.get(grad_output.key_set() | output.key_set())?)(
-        grad_output,
-        output,
-        dim,
-        input_dtype,
-    )
+    match softmax::SOFTMAX_BACKWARD_DATA.get(grad_output.key_set() | output.key_set()) {
+        Ok(f) => f(grad_output, output, dim, input_dtype),
+        Err(e) => Err(e),
+    }
 }
 
 /// Gradient of softmax from its output. Into `out`, which is resized where its shape differs.
@@ -11267,14 +12809,12 @@ pub fn softmax_backward_data_out(
     input_dtype: DType,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (softmax::SOFTMAX_BACKWARD_DATA_OUT.get(grad_output.key_set() | output.key_set() | out.key_set())?)(
-        grad_output,
-        output,
-        dim,
-        input_dtype,
-        out,
-    )
+    or_return!(out::writable(out));
+    match softmax::SOFTMAX_BACKWARD_DATA_OUT.look_up(grad_output.key_set() | output.key_set() | out.key_set())
+    {
+        Ok(f) => f(grad_output, output, dim, input_dtype, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Exponentials over their sum, along a dimension.
@@ -11293,7 +12833,10 @@ pub fn softmax_backward_data_out(
 #[doc(alias = "torch.special.softmax")]
 #[doc(alias = "torch.nn.functional.softmax")]
 pub fn softmax(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
-    (softmax::SOFTMAX.get(self_.key_set())?)(self_, dim, dtype)
+    match softmax::SOFTMAX.get(self_.key_set()) {
+        Ok(f) => f(self_, dim, dtype),
+        Err(e) => Err(e),
+    }
 }
 
 /// Exponentials over their sum, along a dimension. Into `out`, which is resized where its shape differs.
@@ -11307,8 +12850,11 @@ pub fn softmax(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor>
 #[doc(alias = "torch.special.softmax")]
 #[doc(alias = "torch.nn.functional.softmax")]
 pub fn softmax_out(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (softmax::SOFTMAX_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, dtype, out)
+    or_return!(out::writable(out));
+    match softmax::SOFTMAX_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, dim, dtype, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// log_softmax over one dimension, in the input's dtype.
@@ -11317,7 +12863,10 @@ pub fn softmax_out(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &mut Ten
 /// - Dtypes: floating point; the result has the input's dtype.
 /// - Errors: a dimension out of range. integers, bool and complex numbers.
 pub fn log_softmax_data(self_: &Tensor, dim: i64, half_to_float: bool) -> Result<Tensor> {
-    (softmax::LOG_SOFTMAX_DATA.get(self_.key_set())?)(self_, dim, half_to_float)
+    match softmax::LOG_SOFTMAX_DATA.get(self_.key_set()) {
+        Ok(f) => f(self_, dim, half_to_float),
+        Err(e) => Err(e),
+    }
 }
 
 /// log_softmax over one dimension, in the input's dtype. Into `out`, which is resized where its shape differs.
@@ -11326,8 +12875,11 @@ pub fn log_softmax_data(self_: &Tensor, dim: i64, half_to_float: bool) -> Result
 /// - Dtypes: floating point; the result has the input's dtype.
 /// - Errors: a dimension out of range. integers, bool and complex numbers.
 pub fn log_softmax_data_out(self_: &Tensor, dim: i64, half_to_float: bool, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (softmax::LOG_SOFTMAX_DATA_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, half_to_float, out)
+    or_return!(out::writable(out));
+    match softmax::LOG_SOFTMAX_DATA_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, dim, half_to_float, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Gradient of log_softmax from its output.
@@ -11341,12 +12893,10 @@ pub fn log_softmax_backward_data(
     dim: i64,
     input_dtype: DType,
 ) -> Result<Tensor> {
-    (softmax::LOG_SOFTMAX_BACKWARD_DATA.get(grad_output.key_set() | output.key_set())?)(
-        grad_output,
-        output,
-        dim,
-        input_dtype,
-    )
+    match softmax::LOG_SOFTMAX_BACKWARD_DATA.get(grad_output.key_set() | output.key_set()) {
+        Ok(f) => f(grad_output, output, dim, input_dtype),
+        Err(e) => Err(e),
+    }
 }
 
 /// Gradient of log_softmax from its output. Into `out`, which is resized where its shape differs.
@@ -11361,14 +12911,13 @@ pub fn log_softmax_backward_data_out(
     input_dtype: DType,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (softmax::LOG_SOFTMAX_BACKWARD_DATA_OUT.get(grad_output.key_set() | output.key_set() | out.key_set())?)(
-        grad_output,
-        output,
-        dim,
-        input_dtype,
-        out,
-    )
+    or_return!(out::writable(out));
+    match softmax::LOG_SOFTMAX_BACKWARD_DATA_OUT
+        .look_up(grad_output.key_set() | output.key_set() | out.key_set())
+    {
+        Ok(f) => f(grad_output, output, dim, input_dtype, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Logarithm of softmax, without loss of precision.
@@ -11388,7 +12937,10 @@ pub fn log_softmax_backward_data_out(
 #[doc(alias = "torch.special.log_softmax")]
 #[doc(alias = "torch.nn.functional.log_softmax")]
 pub fn log_softmax(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
-    (softmax::LOG_SOFTMAX.get(self_.key_set())?)(self_, dim, dtype)
+    match softmax::LOG_SOFTMAX.get(self_.key_set()) {
+        Ok(f) => f(self_, dim, dtype),
+        Err(e) => Err(e),
+    }
 }
 
 /// Logarithm of softmax, without loss of precision. Into `out`, which is resized where its shape differs.
@@ -11402,8 +12954,11 @@ pub fn log_softmax(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Ten
 #[doc(alias = "torch.special.log_softmax")]
 #[doc(alias = "torch.nn.functional.log_softmax")]
 pub fn log_softmax_out(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (softmax::LOG_SOFTMAX_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, dtype, out)
+    or_return!(out::writable(out));
+    match softmax::LOG_SOFTMAX_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, dim, dtype, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// `softmax`, but zeros where all elements along the dimension are minus infinity.
@@ -11414,7 +12969,10 @@ pub fn log_softmax_out(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &mut
 ///
 /// Documented defaults: `dtype = None`.
 pub fn safe_softmax(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
-    (softmax::SAFE_SOFTMAX.get(self_.key_set())?)(self_, dim, dtype)
+    match softmax::SAFE_SOFTMAX.get(self_.key_set()) {
+        Ok(f) => f(self_, dim, dtype),
+        Err(e) => Err(e),
+    }
 }
 
 /// Sorted elements along a dimension, and where they come from; equal elements keep their order.
@@ -11437,7 +12995,10 @@ pub fn sort_stable(
     dim: i64,
     descending: bool,
 ) -> Result<(Tensor, Tensor)> {
-    (sorting::SORT_STABLE.get(self_.key_set())?)(self_, stable, dim, descending)
+    match sorting::SORT_STABLE.get(self_.key_set()) {
+        Ok(f) => f(self_, stable, dim, descending),
+        Err(e) => Err(e),
+    }
 }
 
 /// Sorted elements along a dimension, and where they come from; equal elements keep their order. Into `out`, which is resized where its shape differs.
@@ -11456,11 +13017,12 @@ pub fn sort_stable_out(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out0)?;
-    out::writable(out1)?;
-    (sorting::SORT_STABLE_OUT.get(self_.key_set() | out0.key_set() | out1.key_set())?)(
-        self_, stable, dim, descending, out0, out1,
-    )
+    or_return!(out::writable(out0));
+    or_return!(out::writable(out1));
+    match sorting::SORT_STABLE_OUT.look_up(self_.key_set() | out0.key_set() | out1.key_set()) {
+        Ok(f) => f(self_, stable, dim, descending, out0, out1),
+        Err(e) => Err(e),
+    }
 }
 
 /// Sorted elements along a dimension, and where they come from.
@@ -11478,7 +13040,10 @@ pub fn sort_stable_out(
 #[doc(alias = "torch.sort")]
 #[doc(alias = "torch.Tensor.sort")]
 pub fn sort(self_: &Tensor, dim: i64, descending: bool) -> Result<(Tensor, Tensor)> {
-    (sorting::SORT.get(self_.key_set())?)(self_, dim, descending)
+    match sorting::SORT.get(self_.key_set()) {
+        Ok(f) => f(self_, dim, descending),
+        Err(e) => Err(e),
+    }
 }
 
 /// Sorted elements along a dimension, and where they come from. Into `out`, which is resized where its shape differs.
@@ -11496,11 +13061,12 @@ pub fn sort_out(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out0)?;
-    out::writable(out1)?;
-    (sorting::SORT_OUT.get(self_.key_set() | out0.key_set() | out1.key_set())?)(
-        self_, dim, descending, out0, out1,
-    )
+    or_return!(out::writable(out0));
+    or_return!(out::writable(out1));
+    match sorting::SORT_OUT.look_up(self_.key_set() | out0.key_set() | out1.key_set()) {
+        Ok(f) => f(self_, dim, descending, out0, out1),
+        Err(e) => Err(e),
+    }
 }
 
 /// Indices that sort a dimension; equal elements keep their order.
@@ -11517,7 +13083,10 @@ pub fn sort_out(
 #[doc(alias = "torch.argsort")]
 #[doc(alias = "torch.Tensor.argsort")]
 pub fn argsort_stable(self_: &Tensor, stable: bool, dim: i64, descending: bool) -> Result<Tensor> {
-    (sorting::ARGSORT_STABLE.get(self_.key_set())?)(self_, stable, dim, descending)
+    match sorting::ARGSORT_STABLE.get(self_.key_set()) {
+        Ok(f) => f(self_, stable, dim, descending),
+        Err(e) => Err(e),
+    }
 }
 
 /// Indices that sort a dimension; equal elements keep their order. Into `out`, which is resized where its shape differs.
@@ -11535,8 +13104,11 @@ pub fn argsort_stable_out(
     descending: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (sorting::ARGSORT_STABLE_OUT.get(self_.key_set() | out.key_set())?)(self_, stable, dim, descending, out)
+    or_return!(out::writable(out));
+    match sorting::ARGSORT_STABLE_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, stable, dim, descending, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Indices that sort a dimension.
@@ -11553,7 +13125,10 @@ pub fn argsort_stable_out(
 #[doc(alias = "torch.argsort")]
 #[doc(alias = "torch.Tensor.argsort")]
 pub fn argsort(self_: &Tensor, dim: i64, descending: bool) -> Result<Tensor> {
-    (sorting::ARGSORT.get(self_.key_set())?)(self_, dim, descending)
+    match sorting::ARGSORT.get(self_.key_set()) {
+        Ok(f) => f(self_, dim, descending),
+        Err(e) => Err(e),
+    }
 }
 
 /// Sorted along the first dimension.
@@ -11568,7 +13143,10 @@ pub fn argsort(self_: &Tensor, dim: i64, descending: bool) -> Result<Tensor> {
 #[doc(alias = "torch.msort")]
 #[doc(alias = "torch.Tensor.msort")]
 pub fn msort(self_: &Tensor) -> Result<Tensor> {
-    (sorting::MSORT.get(self_.key_set())?)(self_)
+    match sorting::MSORT.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Sorted along the first dimension. Into `out`, which is resized where its shape differs.
@@ -11578,8 +13156,11 @@ pub fn msort(self_: &Tensor) -> Result<Tensor> {
 /// - Errors: complex numbers.
 #[doc(alias = "torch.msort")]
 pub fn msort_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (sorting::MSORT_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match sorting::MSORT_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// The k largest (or smallest) elements along a dimension, and where they are.
@@ -11597,7 +13178,10 @@ pub fn msort_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.topk")]
 #[doc(alias = "torch.Tensor.topk")]
 pub fn topk(self_: &Tensor, k: i64, dim: i64, largest: bool, sorted: bool) -> Result<(Tensor, Tensor)> {
-    (sorting::TOPK.get(self_.key_set())?)(self_, k, dim, largest, sorted)
+    match sorting::TOPK.get(self_.key_set()) {
+        Ok(f) => f(self_, k, dim, largest, sorted),
+        Err(e) => Err(e),
+    }
 }
 
 /// The k largest (or smallest) elements along a dimension, and where they are. Into `out`, which is resized where its shape differs.
@@ -11617,11 +13201,12 @@ pub fn topk_out(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out0)?;
-    out::writable(out1)?;
-    (sorting::TOPK_OUT.get(self_.key_set() | out0.key_set() | out1.key_set())?)(
-        self_, k, dim, largest, sorted, out0, out1,
-    )
+    or_return!(out::writable(out0));
+    or_return!(out::writable(out1));
+    match sorting::TOPK_OUT.look_up(self_.key_set() | out0.key_set() | out1.key_set()) {
+        Ok(f) => f(self_, k, dim, largest, sorted, out0, out1),
+        Err(e) => Err(e),
+    }
 }
 
 /// Where values would be inserted into sorted rows.
@@ -11645,14 +13230,10 @@ pub fn searchsorted(
     side: Option<&str>,
     sorter: Option<&Tensor>,
 ) -> Result<Tensor> {
-    (sorting::SEARCHSORTED.get(sorted_sequence.key_set() | self_.key_set() | opt_keys(sorter))?)(
-        sorted_sequence,
-        self_,
-        out_int32,
-        right,
-        side,
-        sorter,
-    )
+    match sorting::SEARCHSORTED.get(sorted_sequence.key_set() | self_.key_set() | opt_keys(sorter)) {
+        Ok(f) => f(sorted_sequence, self_, out_int32, right, side, sorter),
+        Err(e) => Err(e),
+    }
 }
 
 /// Where values would be inserted into sorted rows. Into `out`, which is resized where its shape differs.
@@ -11672,17 +13253,13 @@ pub fn searchsorted_out(
     sorter: Option<&Tensor>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (sorting::SEARCHSORTED_OUT
-        .get(sorted_sequence.key_set() | self_.key_set() | opt_keys(sorter) | out.key_set())?)(
-        sorted_sequence,
-        self_,
-        out_int32,
-        right,
-        side,
-        sorter,
-        out,
-    )
+    or_return!(out::writable(out));
+    match sorting::SEARCHSORTED_OUT
+        .look_up(sorted_sequence.key_set() | self_.key_set() | opt_keys(sorter) | out.key_set())
+    {
+        Ok(f) => f(sorted_sequence, self_, out_int32, right, side, sorter, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Where a value would be inserted into sorted rows.
@@ -11705,14 +13282,10 @@ pub fn searchsorted_scalar(
     side: Option<&str>,
     sorter: Option<&Tensor>,
 ) -> Result<Tensor> {
-    (sorting::SEARCHSORTED_SCALAR.get(sorted_sequence.key_set() | opt_keys(sorter))?)(
-        sorted_sequence,
-        self_,
-        out_int32,
-        right,
-        side,
-        sorter,
-    )
+    match sorting::SEARCHSORTED_SCALAR.get(sorted_sequence.key_set() | opt_keys(sorter)) {
+        Ok(f) => f(sorted_sequence, self_, out_int32, right, side, sorter),
+        Err(e) => Err(e),
+    }
 }
 
 /// Where a value would be inserted into sorted rows. Into `out`, which is resized where its shape differs.
@@ -11732,16 +13305,13 @@ pub fn searchsorted_scalar_out(
     sorter: Option<&Tensor>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (sorting::SEARCHSORTED_SCALAR_OUT.get(sorted_sequence.key_set() | opt_keys(sorter) | out.key_set())?)(
-        sorted_sequence,
-        self_,
-        out_int32,
-        right,
-        side,
-        sorter,
-        out,
-    )
+    or_return!(out::writable(out));
+    match sorting::SEARCHSORTED_SCALAR_OUT
+        .look_up(sorted_sequence.key_set() | opt_keys(sorter) | out.key_set())
+    {
+        Ok(f) => f(sorted_sequence, self_, out_int32, right, side, sorter, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Index of the bucket that each value falls into.
@@ -11758,7 +13328,10 @@ pub fn searchsorted_scalar_out(
 /// Documented defaults: `out_int32 = false`, `right = false`.
 #[doc(alias = "torch.bucketize")]
 pub fn bucketize(self_: &Tensor, boundaries: &Tensor, out_int32: bool, right: bool) -> Result<Tensor> {
-    (sorting::BUCKETIZE.get(self_.key_set() | boundaries.key_set())?)(self_, boundaries, out_int32, right)
+    match sorting::BUCKETIZE.get(self_.key_set() | boundaries.key_set()) {
+        Ok(f) => f(self_, boundaries, out_int32, right),
+        Err(e) => Err(e),
+    }
 }
 
 /// Index of the bucket that each value falls into. Into `out`, which is resized where its shape differs.
@@ -11776,10 +13349,11 @@ pub fn bucketize_out(
     right: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (sorting::BUCKETIZE_OUT.get(self_.key_set() | boundaries.key_set() | out.key_set())?)(
-        self_, boundaries, out_int32, right, out,
-    )
+    or_return!(out::writable(out));
+    match sorting::BUCKETIZE_OUT.look_up(self_.key_set() | boundaries.key_set() | out.key_set()) {
+        Ok(f) => f(self_, boundaries, out_int32, right, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Index of the bucket that a value falls into.
@@ -11795,7 +13369,10 @@ pub fn bucketize_out(
 /// Documented defaults: `out_int32 = false`, `right = false`.
 #[doc(alias = "torch.bucketize")]
 pub fn bucketize_scalar(self_: Scalar, boundaries: &Tensor, out_int32: bool, right: bool) -> Result<Tensor> {
-    (sorting::BUCKETIZE_SCALAR.get(boundaries.key_set())?)(self_, boundaries, out_int32, right)
+    match sorting::BUCKETIZE_SCALAR.get(boundaries.key_set()) {
+        Ok(f) => f(self_, boundaries, out_int32, right),
+        Err(e) => Err(e),
+    }
 }
 
 /// Index of the bucket that a value falls into. Into `out`, which is resized where its shape differs.
@@ -11813,10 +13390,11 @@ pub fn bucketize_scalar_out(
     right: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (sorting::BUCKETIZE_SCALAR_OUT.get(boundaries.key_set() | out.key_set())?)(
-        self_, boundaries, out_int32, right, out,
-    )
+    or_return!(out::writable(out));
+    match sorting::BUCKETIZE_SCALAR_OUT.look_up(boundaries.key_set() | out.key_set()) {
+        Ok(f) => f(self_, boundaries, out_int32, right, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Counts of values in equal bins.
@@ -11833,7 +13411,10 @@ pub fn bucketize_scalar_out(
 #[doc(alias = "torch.histc")]
 #[doc(alias = "torch.Tensor.histc")]
 pub fn histc(self_: &Tensor, bins: i64, min: Scalar, max: Scalar) -> Result<Tensor> {
-    (sorting::HISTC.get(self_.key_set())?)(self_, bins, min, max)
+    match sorting::HISTC.get(self_.key_set()) {
+        Ok(f) => f(self_, bins, min, max),
+        Err(e) => Err(e),
+    }
 }
 
 /// Counts of values in equal bins. Into `out`, which is resized where its shape differs.
@@ -11845,8 +13426,11 @@ pub fn histc(self_: &Tensor, bins: i64, min: Scalar, max: Scalar) -> Result<Tens
 /// Documented defaults: `bins = 100`, `min = 0`, `max = 0`.
 #[doc(alias = "torch.histc")]
 pub fn histc_out(self_: &Tensor, bins: i64, min: Scalar, max: Scalar, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (sorting::HISTC_OUT.get(self_.key_set() | out.key_set())?)(self_, bins, min, max, out)
+    or_return!(out::writable(out));
+    match sorting::HISTC_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, bins, min, max, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Counts (or sums of weights) of each non-negative integer.
@@ -11863,7 +13447,10 @@ pub fn histc_out(self_: &Tensor, bins: i64, min: Scalar, max: Scalar, out: &mut 
 #[doc(alias = "torch.bincount")]
 #[doc(alias = "torch.Tensor.bincount")]
 pub fn bincount(self_: &Tensor, weights: Option<&Tensor>, minlength: i64) -> Result<Tensor> {
-    (sorting::BINCOUNT.get(self_.key_set() | opt_keys(weights))?)(self_, weights, minlength)
+    match sorting::BINCOUNT.get(self_.key_set() | opt_keys(weights)) {
+        Ok(f) => f(self_, weights, minlength),
+        Err(e) => Err(e),
+    }
 }
 
 /// The different values in ascending order, for each element the position of its value, and how often each occurs.
@@ -11892,7 +13479,10 @@ pub fn unique(
     return_inverse: bool,
     return_counts: bool,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    (sorting::UNIQUE.get(self_.key_set())?)(self_, sorted, return_inverse, return_counts)
+    match sorting::UNIQUE.get(self_.key_set()) {
+        Ok(f) => f(self_, sorted, return_inverse, return_counts),
+        Err(e) => Err(e),
+    }
 }
 
 /// As `unique` for the slices along a dimension, in lexicographic order.
@@ -11909,7 +13499,10 @@ pub fn unique_dim(
     return_inverse: bool,
     return_counts: bool,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    (sorting::UNIQUE_DIM.get(self_.key_set())?)(self_, dim, sorted, return_inverse, return_counts)
+    match sorting::UNIQUE_DIM.get(self_.key_set()) {
+        Ok(f) => f(self_, dim, sorted, return_inverse, return_counts),
+        Err(e) => Err(e),
+    }
 }
 
 /// Values, or slices along a dimension, without consecutive repetitions.
@@ -11932,7 +13525,10 @@ pub fn unique_consecutive(
     return_counts: bool,
     dim: Option<i64>,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    (sorting::UNIQUE_CONSECUTIVE.get(self_.key_set())?)(self_, return_inverse, return_counts, dim)
+    match sorting::UNIQUE_CONSECUTIVE.get(self_.key_set()) {
+        Ok(f) => f(self_, return_inverse, return_counts, dim),
+        Err(e) => Err(e),
+    }
 }
 
 /// Error function.
@@ -11949,7 +13545,10 @@ pub fn unique_consecutive(
 #[doc(alias = "torch.Tensor.erf")]
 #[doc(alias = "torch.special.erf")]
 pub fn erf(self_: &Tensor) -> Result<Tensor> {
-    (special_ops::ERF.get(self_.key_set())?)(self_)
+    match special_ops::ERF.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Error function. In place: the first tensor takes the result.
@@ -11959,8 +13558,11 @@ pub fn erf(self_: &Tensor) -> Result<Tensor> {
 /// - Errors: complex numbers are not implemented.
 #[doc(alias = "torch.Tensor.erf_")]
 pub fn erf_(self_: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (special_ops::ERF_.get(self_.key_set())?)(self_)
+    or_return!(out::writable(self_));
+    match special_ops::ERF_.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Error function. Into `out`, which is resized where its shape differs.
@@ -11971,8 +13573,11 @@ pub fn erf_(self_: &Tensor) -> Result<()> {
 #[doc(alias = "torch.erf")]
 #[doc(alias = "torch.special.erf")]
 pub fn erf_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (special_ops::ERF_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match special_ops::ERF_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Complementary error function, `1 - erf(x)`.
@@ -11989,7 +13594,10 @@ pub fn erf_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.Tensor.erfc")]
 #[doc(alias = "torch.special.erfc")]
 pub fn erfc(self_: &Tensor) -> Result<Tensor> {
-    (special_ops::ERFC.get(self_.key_set())?)(self_)
+    match special_ops::ERFC.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Complementary error function, `1 - erf(x)`. In place: the first tensor takes the result.
@@ -11999,8 +13607,11 @@ pub fn erfc(self_: &Tensor) -> Result<Tensor> {
 /// - Errors: complex numbers are not implemented.
 #[doc(alias = "torch.Tensor.erfc_")]
 pub fn erfc_(self_: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (special_ops::ERFC_.get(self_.key_set())?)(self_)
+    or_return!(out::writable(self_));
+    match special_ops::ERFC_.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Complementary error function, `1 - erf(x)`. Into `out`, which is resized where its shape differs.
@@ -12011,8 +13622,11 @@ pub fn erfc_(self_: &Tensor) -> Result<()> {
 #[doc(alias = "torch.erfc")]
 #[doc(alias = "torch.special.erfc")]
 pub fn erfc_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (special_ops::ERFC_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match special_ops::ERFC_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Inverse of the error function.
@@ -12029,7 +13643,10 @@ pub fn erfc_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.Tensor.erfinv")]
 #[doc(alias = "torch.special.erfinv")]
 pub fn erfinv(self_: &Tensor) -> Result<Tensor> {
-    (special_ops::ERFINV.get(self_.key_set())?)(self_)
+    match special_ops::ERFINV.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Inverse of the error function. In place: the first tensor takes the result.
@@ -12039,8 +13656,11 @@ pub fn erfinv(self_: &Tensor) -> Result<Tensor> {
 /// - Errors: complex numbers are not implemented.
 #[doc(alias = "torch.Tensor.erfinv_")]
 pub fn erfinv_(self_: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (special_ops::ERFINV_.get(self_.key_set())?)(self_)
+    or_return!(out::writable(self_));
+    match special_ops::ERFINV_.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Inverse of the error function. Into `out`, which is resized where its shape differs.
@@ -12051,8 +13671,11 @@ pub fn erfinv_(self_: &Tensor) -> Result<()> {
 #[doc(alias = "torch.erfinv")]
 #[doc(alias = "torch.special.erfinv")]
 pub fn erfinv_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (special_ops::ERFINV_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match special_ops::ERFINV_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Logarithm of the absolute value of the gamma function.
@@ -12069,7 +13692,10 @@ pub fn erfinv_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.Tensor.lgamma")]
 #[doc(alias = "torch.special.gammaln")]
 pub fn lgamma(self_: &Tensor) -> Result<Tensor> {
-    (special_ops::LGAMMA.get(self_.key_set())?)(self_)
+    match special_ops::LGAMMA.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Logarithm of the absolute value of the gamma function. In place: the first tensor takes the result.
@@ -12079,8 +13705,11 @@ pub fn lgamma(self_: &Tensor) -> Result<Tensor> {
 /// - Errors: complex numbers are not implemented.
 #[doc(alias = "torch.Tensor.lgamma_")]
 pub fn lgamma_(self_: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (special_ops::LGAMMA_.get(self_.key_set())?)(self_)
+    or_return!(out::writable(self_));
+    match special_ops::LGAMMA_.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Logarithm of the absolute value of the gamma function. Into `out`, which is resized where its shape differs.
@@ -12091,8 +13720,11 @@ pub fn lgamma_(self_: &Tensor) -> Result<()> {
 #[doc(alias = "torch.lgamma")]
 #[doc(alias = "torch.special.gammaln")]
 pub fn lgamma_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (special_ops::LGAMMA_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match special_ops::LGAMMA_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Derivative of `lgamma`.
@@ -12109,7 +13741,10 @@ pub fn lgamma_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.special.digamma")]
 #[doc(alias = "torch.special.psi")]
 pub fn digamma(self_: &Tensor) -> Result<Tensor> {
-    (special_ops::DIGAMMA.get(self_.key_set())?)(self_)
+    match special_ops::DIGAMMA.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Derivative of `lgamma`. In place: the first tensor takes the result.
@@ -12119,8 +13754,11 @@ pub fn digamma(self_: &Tensor) -> Result<Tensor> {
 /// - Errors: complex numbers.
 #[doc(alias = "torch.Tensor.digamma_")]
 pub fn digamma_(self_: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (special_ops::DIGAMMA_.get(self_.key_set())?)(self_)
+    or_return!(out::writable(self_));
+    match special_ops::DIGAMMA_.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Derivative of `lgamma`. Into `out`, which is resized where its shape differs.
@@ -12132,8 +13770,11 @@ pub fn digamma_(self_: &Tensor) -> Result<()> {
 #[doc(alias = "torch.special.digamma")]
 #[doc(alias = "torch.special.psi")]
 pub fn digamma_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (special_ops::DIGAMMA_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match special_ops::DIGAMMA_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// The `n`th derivative of `digamma`.
@@ -12149,7 +13790,10 @@ pub fn digamma_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.Tensor.polygamma")]
 #[doc(alias = "torch.special.polygamma")]
 pub fn polygamma(n: i64, self_: &Tensor) -> Result<Tensor> {
-    (special_ops::POLYGAMMA.get(self_.key_set())?)(n, self_)
+    match special_ops::POLYGAMMA.get(self_.key_set()) {
+        Ok(f) => f(n, self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// The `n`th derivative of `digamma`. Into `out`, which is resized where its shape differs.
@@ -12160,8 +13804,11 @@ pub fn polygamma(n: i64, self_: &Tensor) -> Result<Tensor> {
 #[doc(alias = "torch.polygamma")]
 #[doc(alias = "torch.special.polygamma")]
 pub fn polygamma_out(n: i64, self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (special_ops::POLYGAMMA_OUT.get(self_.key_set() | out.key_set())?)(n, self_, out)
+    or_return!(out::writable(out));
+    match special_ops::POLYGAMMA_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(n, self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Multivariate log-gamma function with dimension `p`.
@@ -12177,7 +13824,10 @@ pub fn polygamma_out(n: i64, self_: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.Tensor.mvlgamma")]
 #[doc(alias = "torch.special.multigammaln")]
 pub fn mvlgamma(self_: &Tensor, p: i64) -> Result<Tensor> {
-    (special_ops::MVLGAMMA.get(self_.key_set())?)(self_, p)
+    match special_ops::MVLGAMMA.get(self_.key_set()) {
+        Ok(f) => f(self_, p),
+        Err(e) => Err(e),
+    }
 }
 
 /// Multivariate log-gamma function with dimension `p`. In place: the first tensor takes the result.
@@ -12187,8 +13837,11 @@ pub fn mvlgamma(self_: &Tensor, p: i64) -> Result<Tensor> {
 /// - Errors: a `p` below 1. bool and complex numbers.
 #[doc(alias = "torch.Tensor.mvlgamma_")]
 pub fn mvlgamma_(self_: &Tensor, p: i64) -> Result<()> {
-    out::writable(self_)?;
-    (special_ops::MVLGAMMA_.get(self_.key_set())?)(self_, p)
+    or_return!(out::writable(self_));
+    match special_ops::MVLGAMMA_.get(self_.key_set()) {
+        Ok(f) => f(self_, p),
+        Err(e) => Err(e),
+    }
 }
 
 /// Multivariate log-gamma function with dimension `p`. Into `out`, which is resized where its shape differs.
@@ -12199,8 +13852,11 @@ pub fn mvlgamma_(self_: &Tensor, p: i64) -> Result<()> {
 #[doc(alias = "torch.mvlgamma")]
 #[doc(alias = "torch.special.multigammaln")]
 pub fn mvlgamma_out(self_: &Tensor, p: i64, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (special_ops::MVLGAMMA_OUT.get(self_.key_set() | out.key_set())?)(self_, p, out)
+    or_return!(out::writable(out));
+    match special_ops::MVLGAMMA_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, p, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Modified Bessel function of the first kind, order 0.
@@ -12216,7 +13872,10 @@ pub fn mvlgamma_out(self_: &Tensor, p: i64, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.Tensor.i0")]
 #[doc(alias = "torch.special.i0")]
 pub fn i0(self_: &Tensor) -> Result<Tensor> {
-    (special_ops::I0.get(self_.key_set())?)(self_)
+    match special_ops::I0.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Modified Bessel function of the first kind, order 0. In place: the first tensor takes the result.
@@ -12226,8 +13885,11 @@ pub fn i0(self_: &Tensor) -> Result<Tensor> {
 /// - Errors: complex numbers.
 #[doc(alias = "torch.Tensor.i0_")]
 pub fn i0_(self_: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (special_ops::I0_.get(self_.key_set())?)(self_)
+    or_return!(out::writable(self_));
+    match special_ops::I0_.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Modified Bessel function of the first kind, order 0. Into `out`, which is resized where its shape differs.
@@ -12238,8 +13900,11 @@ pub fn i0_(self_: &Tensor) -> Result<()> {
 #[doc(alias = "torch.i0")]
 #[doc(alias = "torch.special.i0")]
 pub fn i0_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (special_ops::I0_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match special_ops::I0_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Exponentially scaled modified Bessel function of the first kind, order 0.
@@ -12253,7 +13918,10 @@ pub fn i0_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// ```
 #[doc(alias = "torch.special.i0e")]
 pub fn special_i0e(self_: &Tensor) -> Result<Tensor> {
-    (special_ops::SPECIAL_I0E.get(self_.key_set())?)(self_)
+    match special_ops::SPECIAL_I0E.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Exponentially scaled modified Bessel function of the first kind, order 0. Into `out`, which is resized where its shape differs.
@@ -12263,8 +13931,11 @@ pub fn special_i0e(self_: &Tensor) -> Result<Tensor> {
 /// - Errors: complex numbers.
 #[doc(alias = "torch.special.i0e")]
 pub fn special_i0e_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (special_ops::SPECIAL_I0E_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match special_ops::SPECIAL_I0E_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Modified Bessel function of the first kind, order 1.
@@ -12278,7 +13949,10 @@ pub fn special_i0e_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// ```
 #[doc(alias = "torch.special.i1")]
 pub fn special_i1(self_: &Tensor) -> Result<Tensor> {
-    (special_ops::SPECIAL_I1.get(self_.key_set())?)(self_)
+    match special_ops::SPECIAL_I1.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Modified Bessel function of the first kind, order 1. Into `out`, which is resized where its shape differs.
@@ -12288,8 +13962,11 @@ pub fn special_i1(self_: &Tensor) -> Result<Tensor> {
 /// - Errors: complex numbers.
 #[doc(alias = "torch.special.i1")]
 pub fn special_i1_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (special_ops::SPECIAL_I1_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match special_ops::SPECIAL_I1_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Exponentially scaled modified Bessel function of the first kind, order 1.
@@ -12303,7 +13980,10 @@ pub fn special_i1_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// ```
 #[doc(alias = "torch.special.i1e")]
 pub fn special_i1e(self_: &Tensor) -> Result<Tensor> {
-    (special_ops::SPECIAL_I1E.get(self_.key_set())?)(self_)
+    match special_ops::SPECIAL_I1E.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Exponentially scaled modified Bessel function of the first kind, order 1. Into `out`, which is resized where its shape differs.
@@ -12313,8 +13993,11 @@ pub fn special_i1e(self_: &Tensor) -> Result<Tensor> {
 /// - Errors: complex numbers.
 #[doc(alias = "torch.special.i1e")]
 pub fn special_i1e_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (special_ops::SPECIAL_I1E_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match special_ops::SPECIAL_I1E_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// `log(x / (1 - x))`; the input is clamped to `eps` and `1 - eps` where `eps` is given.
@@ -12332,7 +14015,10 @@ pub fn special_i1e_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.Tensor.logit")]
 #[doc(alias = "torch.special.logit")]
 pub fn logit(self_: &Tensor, eps: Option<f64>) -> Result<Tensor> {
-    (special_ops::LOGIT.get(self_.key_set())?)(self_, eps)
+    match special_ops::LOGIT.get(self_.key_set()) {
+        Ok(f) => f(self_, eps),
+        Err(e) => Err(e),
+    }
 }
 
 /// `log(x / (1 - x))`; the input is clamped to `eps` and `1 - eps` where `eps` is given. In place: the first tensor takes the result.
@@ -12344,8 +14030,11 @@ pub fn logit(self_: &Tensor, eps: Option<f64>) -> Result<Tensor> {
 /// Documented defaults: `eps = None`.
 #[doc(alias = "torch.Tensor.logit_")]
 pub fn logit_(self_: &Tensor, eps: Option<f64>) -> Result<()> {
-    out::writable(self_)?;
-    (special_ops::LOGIT_.get(self_.key_set())?)(self_, eps)
+    or_return!(out::writable(self_));
+    match special_ops::LOGIT_.get(self_.key_set()) {
+        Ok(f) => f(self_, eps),
+        Err(e) => Err(e),
+    }
 }
 
 /// `log(x / (1 - x))`; the input is clamped to `eps` and `1 - eps` where `eps` is given. Into `out`, which is resized where its shape differs.
@@ -12358,8 +14047,11 @@ pub fn logit_(self_: &Tensor, eps: Option<f64>) -> Result<()> {
 #[doc(alias = "torch.logit")]
 #[doc(alias = "torch.special.logit")]
 pub fn logit_out(self_: &Tensor, eps: Option<f64>, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (special_ops::LOGIT_OUT.get(self_.key_set() | out.key_set())?)(self_, eps, out)
+    or_return!(out::writable(out));
+    match special_ops::LOGIT_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, eps, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// `-x log(x)`, 0 at 0 and minus infinity below.
@@ -12373,7 +14065,10 @@ pub fn logit_out(self_: &Tensor, eps: Option<f64>, out: &mut Tensor) -> Result<(
 /// ```
 #[doc(alias = "torch.special.entr")]
 pub fn special_entr(self_: &Tensor) -> Result<Tensor> {
-    (special_ops::SPECIAL_ENTR.get(self_.key_set())?)(self_)
+    match special_ops::SPECIAL_ENTR.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// `-x log(x)`, 0 at 0 and minus infinity below. Into `out`, which is resized where its shape differs.
@@ -12383,8 +14078,11 @@ pub fn special_entr(self_: &Tensor) -> Result<Tensor> {
 /// - Errors: complex numbers.
 #[doc(alias = "torch.special.entr")]
 pub fn special_entr_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (special_ops::SPECIAL_ENTR_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match special_ops::SPECIAL_ENTR_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Scaled complementary error function, `exp(x^2) erfc(x)`.
@@ -12398,7 +14096,10 @@ pub fn special_entr_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// ```
 #[doc(alias = "torch.special.erfcx")]
 pub fn special_erfcx(self_: &Tensor) -> Result<Tensor> {
-    (special_ops::SPECIAL_ERFCX.get(self_.key_set())?)(self_)
+    match special_ops::SPECIAL_ERFCX.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Scaled complementary error function, `exp(x^2) erfc(x)`. Into `out`, which is resized where its shape differs.
@@ -12408,8 +14109,11 @@ pub fn special_erfcx(self_: &Tensor) -> Result<Tensor> {
 /// - Errors: float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.erfcx")]
 pub fn special_erfcx_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (special_ops::SPECIAL_ERFCX_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match special_ops::SPECIAL_ERFCX_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Distribution function of the normal distribution.
@@ -12423,7 +14127,10 @@ pub fn special_erfcx_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// ```
 #[doc(alias = "torch.special.ndtr")]
 pub fn special_ndtr(self_: &Tensor) -> Result<Tensor> {
-    (special_ops::SPECIAL_NDTR.get(self_.key_set())?)(self_)
+    match special_ops::SPECIAL_NDTR.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Distribution function of the normal distribution. Into `out`, which is resized where its shape differs.
@@ -12433,8 +14140,11 @@ pub fn special_ndtr(self_: &Tensor) -> Result<Tensor> {
 /// - Errors: complex numbers.
 #[doc(alias = "torch.special.ndtr")]
 pub fn special_ndtr_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (special_ops::SPECIAL_NDTR_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match special_ops::SPECIAL_NDTR_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Inverse of the distribution function of the normal distribution.
@@ -12448,7 +14158,10 @@ pub fn special_ndtr_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// ```
 #[doc(alias = "torch.special.ndtri")]
 pub fn special_ndtri(self_: &Tensor) -> Result<Tensor> {
-    (special_ops::SPECIAL_NDTRI.get(self_.key_set())?)(self_)
+    match special_ops::SPECIAL_NDTRI.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Inverse of the distribution function of the normal distribution. Into `out`, which is resized where its shape differs.
@@ -12458,8 +14171,11 @@ pub fn special_ndtri(self_: &Tensor) -> Result<Tensor> {
 /// - Errors: float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.ndtri")]
 pub fn special_ndtri_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (special_ops::SPECIAL_NDTRI_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match special_ops::SPECIAL_NDTRI_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Logarithm of the distribution function of the normal distribution.
@@ -12473,7 +14189,10 @@ pub fn special_ndtri_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// ```
 #[doc(alias = "torch.special.log_ndtr")]
 pub fn special_log_ndtr(self_: &Tensor) -> Result<Tensor> {
-    (special_ops::SPECIAL_LOG_NDTR.get(self_.key_set())?)(self_)
+    match special_ops::SPECIAL_LOG_NDTR.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Logarithm of the distribution function of the normal distribution. Into `out`, which is resized where its shape differs.
@@ -12483,8 +14202,11 @@ pub fn special_log_ndtr(self_: &Tensor) -> Result<Tensor> {
 /// - Errors: float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.log_ndtr")]
 pub fn special_log_ndtr_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (special_ops::SPECIAL_LOG_NDTR_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match special_ops::SPECIAL_LOG_NDTR_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// `x log1p(y)`, 0 where x is 0 unless y is NaN.
@@ -12498,7 +14220,10 @@ pub fn special_log_ndtr_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// ```
 #[doc(alias = "torch.special.xlog1py")]
 pub fn special_xlog1py(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (special_ops::SPECIAL_XLOG1PY.get(self_.key_set() | other.key_set())?)(self_, other)
+    match special_ops::SPECIAL_XLOG1PY.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// `x log1p(y)`, 0 where x is 0 unless y is NaN. Into `out`, which is resized where its shape differs.
@@ -12508,10 +14233,11 @@ pub fn special_xlog1py(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// - Errors: sizes that do not broadcast. complex numbers.
 #[doc(alias = "torch.special.xlog1py")]
 pub fn special_xlog1py_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (special_ops::SPECIAL_XLOG1PY_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(
-        self_, other, out,
-    )
+    or_return!(out::writable(out));
+    match special_ops::SPECIAL_XLOG1PY_OUT.look_up(self_.key_set() | other.key_set() | out.key_set()) {
+        Ok(f) => f(self_, other, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Hurwitz zeta function.
@@ -12525,7 +14251,10 @@ pub fn special_xlog1py_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> 
 /// ```
 #[doc(alias = "torch.special.zeta")]
 pub fn special_zeta(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (special_ops::SPECIAL_ZETA.get(self_.key_set() | other.key_set())?)(self_, other)
+    match special_ops::SPECIAL_ZETA.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// Hurwitz zeta function. Into `out`, which is resized where its shape differs.
@@ -12535,8 +14264,11 @@ pub fn special_zeta(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// - Errors: sizes that do not broadcast. float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.zeta")]
 pub fn special_zeta_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (special_ops::SPECIAL_ZETA_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+    or_return!(out::writable(out));
+    match special_ops::SPECIAL_ZETA_OUT.look_up(self_.key_set() | other.key_set() | out.key_set()) {
+        Ok(f) => f(self_, other, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Regularised lower incomplete gamma function of shape `self`.
@@ -12552,7 +14284,10 @@ pub fn special_zeta_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Res
 #[doc(alias = "torch.Tensor.igamma")]
 #[doc(alias = "torch.special.gammainc")]
 pub fn igamma(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (special_ops::IGAMMA.get(self_.key_set() | other.key_set())?)(self_, other)
+    match special_ops::IGAMMA.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// Regularised lower incomplete gamma function of shape `self`. In place: the first tensor takes the result.
@@ -12562,8 +14297,11 @@ pub fn igamma(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// - Errors: sizes that do not broadcast. integers, bool and complex numbers.
 #[doc(alias = "torch.Tensor.igamma_")]
 pub fn igamma_(self_: &Tensor, other: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (special_ops::IGAMMA_.get(self_.key_set() | other.key_set())?)(self_, other)
+    or_return!(out::writable(self_));
+    match special_ops::IGAMMA_.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// Regularised lower incomplete gamma function of shape `self`. Into `out`, which is resized where its shape differs.
@@ -12574,8 +14312,11 @@ pub fn igamma_(self_: &Tensor, other: &Tensor) -> Result<()> {
 #[doc(alias = "torch.igamma")]
 #[doc(alias = "torch.special.gammainc")]
 pub fn igamma_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (special_ops::IGAMMA_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+    or_return!(out::writable(out));
+    match special_ops::IGAMMA_OUT.look_up(self_.key_set() | other.key_set() | out.key_set()) {
+        Ok(f) => f(self_, other, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Regularised upper incomplete gamma function of shape `self`.
@@ -12591,7 +14332,10 @@ pub fn igamma_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()
 #[doc(alias = "torch.Tensor.igammac")]
 #[doc(alias = "torch.special.gammaincc")]
 pub fn igammac(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (special_ops::IGAMMAC.get(self_.key_set() | other.key_set())?)(self_, other)
+    match special_ops::IGAMMAC.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// Regularised upper incomplete gamma function of shape `self`. In place: the first tensor takes the result.
@@ -12601,8 +14345,11 @@ pub fn igammac(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// - Errors: sizes that do not broadcast. integers, bool and complex numbers.
 #[doc(alias = "torch.Tensor.igammac_")]
 pub fn igammac_(self_: &Tensor, other: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (special_ops::IGAMMAC_.get(self_.key_set() | other.key_set())?)(self_, other)
+    or_return!(out::writable(self_));
+    match special_ops::IGAMMAC_.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// Regularised upper incomplete gamma function of shape `self`. Into `out`, which is resized where its shape differs.
@@ -12613,8 +14360,11 @@ pub fn igammac_(self_: &Tensor, other: &Tensor) -> Result<()> {
 #[doc(alias = "torch.igammac")]
 #[doc(alias = "torch.special.gammaincc")]
 pub fn igammac_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (special_ops::IGAMMAC_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+    or_return!(out::writable(out));
+    match special_ops::IGAMMAC_OUT.look_up(self_.key_set() | other.key_set() | out.key_set()) {
+        Ok(f) => f(self_, other, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Bessel function of the first kind, order 0.
@@ -12628,7 +14378,10 @@ pub fn igammac_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<(
 /// ```
 #[doc(alias = "torch.special.bessel_j0")]
 pub fn special_bessel_j0(self_: &Tensor) -> Result<Tensor> {
-    (special_ops::SPECIAL_BESSEL_J0.get(self_.key_set())?)(self_)
+    match special_ops::SPECIAL_BESSEL_J0.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Bessel function of the first kind, order 0. Into `out`, which is resized where its shape differs.
@@ -12638,8 +14391,11 @@ pub fn special_bessel_j0(self_: &Tensor) -> Result<Tensor> {
 /// - Errors: float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.bessel_j0")]
 pub fn special_bessel_j0_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (special_ops::SPECIAL_BESSEL_J0_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match special_ops::SPECIAL_BESSEL_J0_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Bessel function of the first kind, order 1.
@@ -12653,7 +14409,10 @@ pub fn special_bessel_j0_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// ```
 #[doc(alias = "torch.special.bessel_j1")]
 pub fn special_bessel_j1(self_: &Tensor) -> Result<Tensor> {
-    (special_ops::SPECIAL_BESSEL_J1.get(self_.key_set())?)(self_)
+    match special_ops::SPECIAL_BESSEL_J1.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Bessel function of the first kind, order 1. Into `out`, which is resized where its shape differs.
@@ -12663,8 +14422,11 @@ pub fn special_bessel_j1(self_: &Tensor) -> Result<Tensor> {
 /// - Errors: float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.bessel_j1")]
 pub fn special_bessel_j1_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (special_ops::SPECIAL_BESSEL_J1_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match special_ops::SPECIAL_BESSEL_J1_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Bessel function of the second kind, order 0.
@@ -12678,7 +14440,10 @@ pub fn special_bessel_j1_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// ```
 #[doc(alias = "torch.special.bessel_y0")]
 pub fn special_bessel_y0(self_: &Tensor) -> Result<Tensor> {
-    (special_ops::SPECIAL_BESSEL_Y0.get(self_.key_set())?)(self_)
+    match special_ops::SPECIAL_BESSEL_Y0.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Bessel function of the second kind, order 0. Into `out`, which is resized where its shape differs.
@@ -12688,8 +14453,11 @@ pub fn special_bessel_y0(self_: &Tensor) -> Result<Tensor> {
 /// - Errors: float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.bessel_y0")]
 pub fn special_bessel_y0_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (special_ops::SPECIAL_BESSEL_Y0_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match special_ops::SPECIAL_BESSEL_Y0_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Bessel function of the second kind, order 1.
@@ -12703,7 +14471,10 @@ pub fn special_bessel_y0_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// ```
 #[doc(alias = "torch.special.bessel_y1")]
 pub fn special_bessel_y1(self_: &Tensor) -> Result<Tensor> {
-    (special_ops::SPECIAL_BESSEL_Y1.get(self_.key_set())?)(self_)
+    match special_ops::SPECIAL_BESSEL_Y1.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Bessel function of the second kind, order 1. Into `out`, which is resized where its shape differs.
@@ -12713,8 +14484,11 @@ pub fn special_bessel_y1(self_: &Tensor) -> Result<Tensor> {
 /// - Errors: float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.bessel_y1")]
 pub fn special_bessel_y1_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (special_ops::SPECIAL_BESSEL_Y1_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match special_ops::SPECIAL_BESSEL_Y1_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Modified Bessel function of the first kind, order 0.
@@ -12728,7 +14502,10 @@ pub fn special_bessel_y1_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// ```
 #[doc(alias = "torch.special.modified_bessel_i0")]
 pub fn special_modified_bessel_i0(self_: &Tensor) -> Result<Tensor> {
-    (special_ops::SPECIAL_MODIFIED_BESSEL_I0.get(self_.key_set())?)(self_)
+    match special_ops::SPECIAL_MODIFIED_BESSEL_I0.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Modified Bessel function of the first kind, order 0. Into `out`, which is resized where its shape differs.
@@ -12738,8 +14515,11 @@ pub fn special_modified_bessel_i0(self_: &Tensor) -> Result<Tensor> {
 /// - Errors: float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.modified_bessel_i0")]
 pub fn special_modified_bessel_i0_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (special_ops::SPECIAL_MODIFIED_BESSEL_I0_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match special_ops::SPECIAL_MODIFIED_BESSEL_I0_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Modified Bessel function of the first kind, order 1.
@@ -12753,7 +14533,10 @@ pub fn special_modified_bessel_i0_out(self_: &Tensor, out: &mut Tensor) -> Resul
 /// ```
 #[doc(alias = "torch.special.modified_bessel_i1")]
 pub fn special_modified_bessel_i1(self_: &Tensor) -> Result<Tensor> {
-    (special_ops::SPECIAL_MODIFIED_BESSEL_I1.get(self_.key_set())?)(self_)
+    match special_ops::SPECIAL_MODIFIED_BESSEL_I1.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Modified Bessel function of the first kind, order 1. Into `out`, which is resized where its shape differs.
@@ -12763,8 +14546,11 @@ pub fn special_modified_bessel_i1(self_: &Tensor) -> Result<Tensor> {
 /// - Errors: float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.modified_bessel_i1")]
 pub fn special_modified_bessel_i1_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (special_ops::SPECIAL_MODIFIED_BESSEL_I1_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match special_ops::SPECIAL_MODIFIED_BESSEL_I1_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Modified Bessel function of the second kind, order 0.
@@ -12778,7 +14564,10 @@ pub fn special_modified_bessel_i1_out(self_: &Tensor, out: &mut Tensor) -> Resul
 /// ```
 #[doc(alias = "torch.special.modified_bessel_k0")]
 pub fn special_modified_bessel_k0(self_: &Tensor) -> Result<Tensor> {
-    (special_ops::SPECIAL_MODIFIED_BESSEL_K0.get(self_.key_set())?)(self_)
+    match special_ops::SPECIAL_MODIFIED_BESSEL_K0.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Modified Bessel function of the second kind, order 0. Into `out`, which is resized where its shape differs.
@@ -12788,8 +14577,11 @@ pub fn special_modified_bessel_k0(self_: &Tensor) -> Result<Tensor> {
 /// - Errors: float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.modified_bessel_k0")]
 pub fn special_modified_bessel_k0_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (special_ops::SPECIAL_MODIFIED_BESSEL_K0_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match special_ops::SPECIAL_MODIFIED_BESSEL_K0_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Modified Bessel function of the second kind, order 1.
@@ -12803,7 +14595,10 @@ pub fn special_modified_bessel_k0_out(self_: &Tensor, out: &mut Tensor) -> Resul
 /// ```
 #[doc(alias = "torch.special.modified_bessel_k1")]
 pub fn special_modified_bessel_k1(self_: &Tensor) -> Result<Tensor> {
-    (special_ops::SPECIAL_MODIFIED_BESSEL_K1.get(self_.key_set())?)(self_)
+    match special_ops::SPECIAL_MODIFIED_BESSEL_K1.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Modified Bessel function of the second kind, order 1. Into `out`, which is resized where its shape differs.
@@ -12813,8 +14608,11 @@ pub fn special_modified_bessel_k1(self_: &Tensor) -> Result<Tensor> {
 /// - Errors: float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.modified_bessel_k1")]
 pub fn special_modified_bessel_k1_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (special_ops::SPECIAL_MODIFIED_BESSEL_K1_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match special_ops::SPECIAL_MODIFIED_BESSEL_K1_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// `exp(x)` times the modified Bessel function of the second kind, order 0.
@@ -12828,7 +14626,10 @@ pub fn special_modified_bessel_k1_out(self_: &Tensor, out: &mut Tensor) -> Resul
 /// ```
 #[doc(alias = "torch.special.scaled_modified_bessel_k0")]
 pub fn special_scaled_modified_bessel_k0(x: &Tensor) -> Result<Tensor> {
-    (special_ops::SPECIAL_SCALED_MODIFIED_BESSEL_K0.get(x.key_set())?)(x)
+    match special_ops::SPECIAL_SCALED_MODIFIED_BESSEL_K0.get(x.key_set()) {
+        Ok(f) => f(x),
+        Err(e) => Err(e),
+    }
 }
 
 /// `exp(x)` times the modified Bessel function of the second kind, order 0. Into `out`, which is resized where its shape differs.
@@ -12838,8 +14639,11 @@ pub fn special_scaled_modified_bessel_k0(x: &Tensor) -> Result<Tensor> {
 /// - Errors: float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.scaled_modified_bessel_k0")]
 pub fn special_scaled_modified_bessel_k0_out(x: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (special_ops::SPECIAL_SCALED_MODIFIED_BESSEL_K0_OUT.get(x.key_set() | out.key_set())?)(x, out)
+    or_return!(out::writable(out));
+    match special_ops::SPECIAL_SCALED_MODIFIED_BESSEL_K0_OUT.look_up(x.key_set() | out.key_set()) {
+        Ok(f) => f(x, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// `exp(x)` times the modified Bessel function of the second kind, order 1.
@@ -12853,7 +14657,10 @@ pub fn special_scaled_modified_bessel_k0_out(x: &Tensor, out: &mut Tensor) -> Re
 /// ```
 #[doc(alias = "torch.special.scaled_modified_bessel_k1")]
 pub fn special_scaled_modified_bessel_k1(x: &Tensor) -> Result<Tensor> {
-    (special_ops::SPECIAL_SCALED_MODIFIED_BESSEL_K1.get(x.key_set())?)(x)
+    match special_ops::SPECIAL_SCALED_MODIFIED_BESSEL_K1.get(x.key_set()) {
+        Ok(f) => f(x),
+        Err(e) => Err(e),
+    }
 }
 
 /// `exp(x)` times the modified Bessel function of the second kind, order 1. Into `out`, which is resized where its shape differs.
@@ -12863,8 +14670,11 @@ pub fn special_scaled_modified_bessel_k1(x: &Tensor) -> Result<Tensor> {
 /// - Errors: float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.scaled_modified_bessel_k1")]
 pub fn special_scaled_modified_bessel_k1_out(x: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (special_ops::SPECIAL_SCALED_MODIFIED_BESSEL_K1_OUT.get(x.key_set() | out.key_set())?)(x, out)
+    or_return!(out::writable(out));
+    match special_ops::SPECIAL_SCALED_MODIFIED_BESSEL_K1_OUT.look_up(x.key_set() | out.key_set()) {
+        Ok(f) => f(x, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Spherical Bessel function of the first kind, order 0: `sin(x) / x`.
@@ -12878,7 +14688,10 @@ pub fn special_scaled_modified_bessel_k1_out(x: &Tensor, out: &mut Tensor) -> Re
 /// ```
 #[doc(alias = "torch.special.spherical_bessel_j0")]
 pub fn special_spherical_bessel_j0(x: &Tensor) -> Result<Tensor> {
-    (special_ops::SPECIAL_SPHERICAL_BESSEL_J0.get(x.key_set())?)(x)
+    match special_ops::SPECIAL_SPHERICAL_BESSEL_J0.get(x.key_set()) {
+        Ok(f) => f(x),
+        Err(e) => Err(e),
+    }
 }
 
 /// Spherical Bessel function of the first kind, order 0: `sin(x) / x`. Into `out`, which is resized where its shape differs.
@@ -12888,8 +14701,11 @@ pub fn special_spherical_bessel_j0(x: &Tensor) -> Result<Tensor> {
 /// - Errors: float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.spherical_bessel_j0")]
 pub fn special_spherical_bessel_j0_out(x: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (special_ops::SPECIAL_SPHERICAL_BESSEL_J0_OUT.get(x.key_set() | out.key_set())?)(x, out)
+    or_return!(out::writable(out));
+    match special_ops::SPECIAL_SPHERICAL_BESSEL_J0_OUT.look_up(x.key_set() | out.key_set()) {
+        Ok(f) => f(x, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Airy function Ai.
@@ -12903,7 +14719,10 @@ pub fn special_spherical_bessel_j0_out(x: &Tensor, out: &mut Tensor) -> Result<(
 /// ```
 #[doc(alias = "torch.special.airy_ai")]
 pub fn special_airy_ai(x: &Tensor) -> Result<Tensor> {
-    (special_ops::SPECIAL_AIRY_AI.get(x.key_set())?)(x)
+    match special_ops::SPECIAL_AIRY_AI.get(x.key_set()) {
+        Ok(f) => f(x),
+        Err(e) => Err(e),
+    }
 }
 
 /// Airy function Ai. Into `out`, which is resized where its shape differs.
@@ -12913,8 +14732,11 @@ pub fn special_airy_ai(x: &Tensor) -> Result<Tensor> {
 /// - Errors: float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.airy_ai")]
 pub fn special_airy_ai_out(x: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (special_ops::SPECIAL_AIRY_AI_OUT.get(x.key_set() | out.key_set())?)(x, out)
+    or_return!(out::writable(out));
+    match special_ops::SPECIAL_AIRY_AI_OUT.look_up(x.key_set() | out.key_set()) {
+        Ok(f) => f(x, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Chebyshev polynomial of the first kind of degree `n`.
@@ -12928,7 +14750,10 @@ pub fn special_airy_ai_out(x: &Tensor, out: &mut Tensor) -> Result<()> {
 /// ```
 #[doc(alias = "torch.special.chebyshev_polynomial_t")]
 pub fn special_chebyshev_polynomial_t(x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    (special_ops::SPECIAL_CHEBYSHEV_POLYNOMIAL_T.get(x.key_set() | n.key_set())?)(x, n)
+    match special_ops::SPECIAL_CHEBYSHEV_POLYNOMIAL_T.get(x.key_set() | n.key_set()) {
+        Ok(f) => f(x, n),
+        Err(e) => Err(e),
+    }
 }
 
 /// Chebyshev polynomial of the first kind of degree `n`. Into `out`, which is resized where its shape differs.
@@ -12938,10 +14763,11 @@ pub fn special_chebyshev_polynomial_t(x: &Tensor, n: &Tensor) -> Result<Tensor> 
 /// - Errors: sizes that do not broadcast. float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.chebyshev_polynomial_t")]
 pub fn special_chebyshev_polynomial_t_out(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (special_ops::SPECIAL_CHEBYSHEV_POLYNOMIAL_T_OUT.get(x.key_set() | n.key_set() | out.key_set())?)(
-        x, n, out,
-    )
+    or_return!(out::writable(out));
+    match special_ops::SPECIAL_CHEBYSHEV_POLYNOMIAL_T_OUT.look_up(x.key_set() | n.key_set() | out.key_set()) {
+        Ok(f) => f(x, n, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Chebyshev polynomial of the second kind of degree `n`.
@@ -12955,7 +14781,10 @@ pub fn special_chebyshev_polynomial_t_out(x: &Tensor, n: &Tensor, out: &mut Tens
 /// ```
 #[doc(alias = "torch.special.chebyshev_polynomial_u")]
 pub fn special_chebyshev_polynomial_u(x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    (special_ops::SPECIAL_CHEBYSHEV_POLYNOMIAL_U.get(x.key_set() | n.key_set())?)(x, n)
+    match special_ops::SPECIAL_CHEBYSHEV_POLYNOMIAL_U.get(x.key_set() | n.key_set()) {
+        Ok(f) => f(x, n),
+        Err(e) => Err(e),
+    }
 }
 
 /// Chebyshev polynomial of the second kind of degree `n`. Into `out`, which is resized where its shape differs.
@@ -12965,10 +14794,11 @@ pub fn special_chebyshev_polynomial_u(x: &Tensor, n: &Tensor) -> Result<Tensor> 
 /// - Errors: sizes that do not broadcast. float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.chebyshev_polynomial_u")]
 pub fn special_chebyshev_polynomial_u_out(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (special_ops::SPECIAL_CHEBYSHEV_POLYNOMIAL_U_OUT.get(x.key_set() | n.key_set() | out.key_set())?)(
-        x, n, out,
-    )
+    or_return!(out::writable(out));
+    match special_ops::SPECIAL_CHEBYSHEV_POLYNOMIAL_U_OUT.look_up(x.key_set() | n.key_set() | out.key_set()) {
+        Ok(f) => f(x, n, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Chebyshev polynomial of the third kind of degree `n`.
@@ -12982,7 +14812,10 @@ pub fn special_chebyshev_polynomial_u_out(x: &Tensor, n: &Tensor, out: &mut Tens
 /// ```
 #[doc(alias = "torch.special.chebyshev_polynomial_v")]
 pub fn special_chebyshev_polynomial_v(x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    (special_ops::SPECIAL_CHEBYSHEV_POLYNOMIAL_V.get(x.key_set() | n.key_set())?)(x, n)
+    match special_ops::SPECIAL_CHEBYSHEV_POLYNOMIAL_V.get(x.key_set() | n.key_set()) {
+        Ok(f) => f(x, n),
+        Err(e) => Err(e),
+    }
 }
 
 /// Chebyshev polynomial of the third kind of degree `n`. Into `out`, which is resized where its shape differs.
@@ -12992,10 +14825,11 @@ pub fn special_chebyshev_polynomial_v(x: &Tensor, n: &Tensor) -> Result<Tensor> 
 /// - Errors: sizes that do not broadcast. float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.chebyshev_polynomial_v")]
 pub fn special_chebyshev_polynomial_v_out(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (special_ops::SPECIAL_CHEBYSHEV_POLYNOMIAL_V_OUT.get(x.key_set() | n.key_set() | out.key_set())?)(
-        x, n, out,
-    )
+    or_return!(out::writable(out));
+    match special_ops::SPECIAL_CHEBYSHEV_POLYNOMIAL_V_OUT.look_up(x.key_set() | n.key_set() | out.key_set()) {
+        Ok(f) => f(x, n, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Chebyshev polynomial of the fourth kind of degree `n`.
@@ -13009,7 +14843,10 @@ pub fn special_chebyshev_polynomial_v_out(x: &Tensor, n: &Tensor, out: &mut Tens
 /// ```
 #[doc(alias = "torch.special.chebyshev_polynomial_w")]
 pub fn special_chebyshev_polynomial_w(x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    (special_ops::SPECIAL_CHEBYSHEV_POLYNOMIAL_W.get(x.key_set() | n.key_set())?)(x, n)
+    match special_ops::SPECIAL_CHEBYSHEV_POLYNOMIAL_W.get(x.key_set() | n.key_set()) {
+        Ok(f) => f(x, n),
+        Err(e) => Err(e),
+    }
 }
 
 /// Chebyshev polynomial of the fourth kind of degree `n`. Into `out`, which is resized where its shape differs.
@@ -13019,10 +14856,11 @@ pub fn special_chebyshev_polynomial_w(x: &Tensor, n: &Tensor) -> Result<Tensor> 
 /// - Errors: sizes that do not broadcast. float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.chebyshev_polynomial_w")]
 pub fn special_chebyshev_polynomial_w_out(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (special_ops::SPECIAL_CHEBYSHEV_POLYNOMIAL_W_OUT.get(x.key_set() | n.key_set() | out.key_set())?)(
-        x, n, out,
-    )
+    or_return!(out::writable(out));
+    match special_ops::SPECIAL_CHEBYSHEV_POLYNOMIAL_W_OUT.look_up(x.key_set() | n.key_set() | out.key_set()) {
+        Ok(f) => f(x, n, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Chebyshev polynomial of the first kind of `2 x - 1`.
@@ -13036,7 +14874,10 @@ pub fn special_chebyshev_polynomial_w_out(x: &Tensor, n: &Tensor, out: &mut Tens
 /// ```
 #[doc(alias = "torch.special.shifted_chebyshev_polynomial_t")]
 pub fn special_shifted_chebyshev_polynomial_t(x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    (special_ops::SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T.get(x.key_set() | n.key_set())?)(x, n)
+    match special_ops::SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T.get(x.key_set() | n.key_set()) {
+        Ok(f) => f(x, n),
+        Err(e) => Err(e),
+    }
 }
 
 /// Chebyshev polynomial of the first kind of `2 x - 1`. Into `out`, which is resized where its shape differs.
@@ -13046,9 +14887,13 @@ pub fn special_shifted_chebyshev_polynomial_t(x: &Tensor, n: &Tensor) -> Result<
 /// - Errors: sizes that do not broadcast. float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.shifted_chebyshev_polynomial_t")]
 pub fn special_shifted_chebyshev_polynomial_t_out(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (special_ops::SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_OUT
-        .get(x.key_set() | n.key_set() | out.key_set())?)(x, n, out)
+    or_return!(out::writable(out));
+    match special_ops::SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_OUT
+        .look_up(x.key_set() | n.key_set() | out.key_set())
+    {
+        Ok(f) => f(x, n, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Chebyshev polynomial of the second kind of `2 x - 1`.
@@ -13062,7 +14907,10 @@ pub fn special_shifted_chebyshev_polynomial_t_out(x: &Tensor, n: &Tensor, out: &
 /// ```
 #[doc(alias = "torch.special.shifted_chebyshev_polynomial_u")]
 pub fn special_shifted_chebyshev_polynomial_u(x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    (special_ops::SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U.get(x.key_set() | n.key_set())?)(x, n)
+    match special_ops::SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U.get(x.key_set() | n.key_set()) {
+        Ok(f) => f(x, n),
+        Err(e) => Err(e),
+    }
 }
 
 /// Chebyshev polynomial of the second kind of `2 x - 1`. Into `out`, which is resized where its shape differs.
@@ -13072,9 +14920,13 @@ pub fn special_shifted_chebyshev_polynomial_u(x: &Tensor, n: &Tensor) -> Result<
 /// - Errors: sizes that do not broadcast. float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.shifted_chebyshev_polynomial_u")]
 pub fn special_shifted_chebyshev_polynomial_u_out(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (special_ops::SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_OUT
-        .get(x.key_set() | n.key_set() | out.key_set())?)(x, n, out)
+    or_return!(out::writable(out));
+    match special_ops::SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_OUT
+        .look_up(x.key_set() | n.key_set() | out.key_set())
+    {
+        Ok(f) => f(x, n, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Chebyshev polynomial of the third kind of `2 x - 1`.
@@ -13088,7 +14940,10 @@ pub fn special_shifted_chebyshev_polynomial_u_out(x: &Tensor, n: &Tensor, out: &
 /// ```
 #[doc(alias = "torch.special.shifted_chebyshev_polynomial_v")]
 pub fn special_shifted_chebyshev_polynomial_v(x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    (special_ops::SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V.get(x.key_set() | n.key_set())?)(x, n)
+    match special_ops::SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V.get(x.key_set() | n.key_set()) {
+        Ok(f) => f(x, n),
+        Err(e) => Err(e),
+    }
 }
 
 /// Chebyshev polynomial of the third kind of `2 x - 1`. Into `out`, which is resized where its shape differs.
@@ -13098,9 +14953,13 @@ pub fn special_shifted_chebyshev_polynomial_v(x: &Tensor, n: &Tensor) -> Result<
 /// - Errors: sizes that do not broadcast. float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.shifted_chebyshev_polynomial_v")]
 pub fn special_shifted_chebyshev_polynomial_v_out(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (special_ops::SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_OUT
-        .get(x.key_set() | n.key_set() | out.key_set())?)(x, n, out)
+    or_return!(out::writable(out));
+    match special_ops::SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_OUT
+        .look_up(x.key_set() | n.key_set() | out.key_set())
+    {
+        Ok(f) => f(x, n, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Chebyshev polynomial of the fourth kind of `2 x - 1`.
@@ -13114,7 +14973,10 @@ pub fn special_shifted_chebyshev_polynomial_v_out(x: &Tensor, n: &Tensor, out: &
 /// ```
 #[doc(alias = "torch.special.shifted_chebyshev_polynomial_w")]
 pub fn special_shifted_chebyshev_polynomial_w(x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    (special_ops::SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W.get(x.key_set() | n.key_set())?)(x, n)
+    match special_ops::SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W.get(x.key_set() | n.key_set()) {
+        Ok(f) => f(x, n),
+        Err(e) => Err(e),
+    }
 }
 
 /// Chebyshev polynomial of the fourth kind of `2 x - 1`. Into `out`, which is resized where its shape differs.
@@ -13124,9 +14986,13 @@ pub fn special_shifted_chebyshev_polynomial_w(x: &Tensor, n: &Tensor) -> Result<
 /// - Errors: sizes that do not broadcast. float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.shifted_chebyshev_polynomial_w")]
 pub fn special_shifted_chebyshev_polynomial_w_out(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (special_ops::SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_OUT
-        .get(x.key_set() | n.key_set() | out.key_set())?)(x, n, out)
+    or_return!(out::writable(out));
+    match special_ops::SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_OUT
+        .look_up(x.key_set() | n.key_set() | out.key_set())
+    {
+        Ok(f) => f(x, n, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Physicist's Hermite polynomial of degree `n`.
@@ -13140,7 +15006,10 @@ pub fn special_shifted_chebyshev_polynomial_w_out(x: &Tensor, n: &Tensor, out: &
 /// ```
 #[doc(alias = "torch.special.hermite_polynomial_h")]
 pub fn special_hermite_polynomial_h(x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    (special_ops::SPECIAL_HERMITE_POLYNOMIAL_H.get(x.key_set() | n.key_set())?)(x, n)
+    match special_ops::SPECIAL_HERMITE_POLYNOMIAL_H.get(x.key_set() | n.key_set()) {
+        Ok(f) => f(x, n),
+        Err(e) => Err(e),
+    }
 }
 
 /// Physicist's Hermite polynomial of degree `n`. Into `out`, which is resized where its shape differs.
@@ -13150,8 +15019,11 @@ pub fn special_hermite_polynomial_h(x: &Tensor, n: &Tensor) -> Result<Tensor> {
 /// - Errors: sizes that do not broadcast. float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.hermite_polynomial_h")]
 pub fn special_hermite_polynomial_h_out(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (special_ops::SPECIAL_HERMITE_POLYNOMIAL_H_OUT.get(x.key_set() | n.key_set() | out.key_set())?)(x, n, out)
+    or_return!(out::writable(out));
+    match special_ops::SPECIAL_HERMITE_POLYNOMIAL_H_OUT.look_up(x.key_set() | n.key_set() | out.key_set()) {
+        Ok(f) => f(x, n, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Probabilist's Hermite polynomial of degree `n`.
@@ -13165,7 +15037,10 @@ pub fn special_hermite_polynomial_h_out(x: &Tensor, n: &Tensor, out: &mut Tensor
 /// ```
 #[doc(alias = "torch.special.hermite_polynomial_he")]
 pub fn special_hermite_polynomial_he(x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    (special_ops::SPECIAL_HERMITE_POLYNOMIAL_HE.get(x.key_set() | n.key_set())?)(x, n)
+    match special_ops::SPECIAL_HERMITE_POLYNOMIAL_HE.get(x.key_set() | n.key_set()) {
+        Ok(f) => f(x, n),
+        Err(e) => Err(e),
+    }
 }
 
 /// Probabilist's Hermite polynomial of degree `n`. Into `out`, which is resized where its shape differs.
@@ -13175,10 +15050,11 @@ pub fn special_hermite_polynomial_he(x: &Tensor, n: &Tensor) -> Result<Tensor> {
 /// - Errors: sizes that do not broadcast. float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.hermite_polynomial_he")]
 pub fn special_hermite_polynomial_he_out(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (special_ops::SPECIAL_HERMITE_POLYNOMIAL_HE_OUT.get(x.key_set() | n.key_set() | out.key_set())?)(
-        x, n, out,
-    )
+    or_return!(out::writable(out));
+    match special_ops::SPECIAL_HERMITE_POLYNOMIAL_HE_OUT.look_up(x.key_set() | n.key_set() | out.key_set()) {
+        Ok(f) => f(x, n, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Laguerre polynomial of degree `n`.
@@ -13192,7 +15068,10 @@ pub fn special_hermite_polynomial_he_out(x: &Tensor, n: &Tensor, out: &mut Tenso
 /// ```
 #[doc(alias = "torch.special.laguerre_polynomial_l")]
 pub fn special_laguerre_polynomial_l(x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    (special_ops::SPECIAL_LAGUERRE_POLYNOMIAL_L.get(x.key_set() | n.key_set())?)(x, n)
+    match special_ops::SPECIAL_LAGUERRE_POLYNOMIAL_L.get(x.key_set() | n.key_set()) {
+        Ok(f) => f(x, n),
+        Err(e) => Err(e),
+    }
 }
 
 /// Laguerre polynomial of degree `n`. Into `out`, which is resized where its shape differs.
@@ -13202,10 +15081,11 @@ pub fn special_laguerre_polynomial_l(x: &Tensor, n: &Tensor) -> Result<Tensor> {
 /// - Errors: sizes that do not broadcast. float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.laguerre_polynomial_l")]
 pub fn special_laguerre_polynomial_l_out(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (special_ops::SPECIAL_LAGUERRE_POLYNOMIAL_L_OUT.get(x.key_set() | n.key_set() | out.key_set())?)(
-        x, n, out,
-    )
+    or_return!(out::writable(out));
+    match special_ops::SPECIAL_LAGUERRE_POLYNOMIAL_L_OUT.look_up(x.key_set() | n.key_set() | out.key_set()) {
+        Ok(f) => f(x, n, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Legendre polynomial of degree `n`.
@@ -13219,7 +15099,10 @@ pub fn special_laguerre_polynomial_l_out(x: &Tensor, n: &Tensor, out: &mut Tenso
 /// ```
 #[doc(alias = "torch.special.legendre_polynomial_p")]
 pub fn special_legendre_polynomial_p(x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    (special_ops::SPECIAL_LEGENDRE_POLYNOMIAL_P.get(x.key_set() | n.key_set())?)(x, n)
+    match special_ops::SPECIAL_LEGENDRE_POLYNOMIAL_P.get(x.key_set() | n.key_set()) {
+        Ok(f) => f(x, n),
+        Err(e) => Err(e),
+    }
 }
 
 /// Legendre polynomial of degree `n`. Into `out`, which is resized where its shape differs.
@@ -13229,10 +15112,11 @@ pub fn special_legendre_polynomial_p(x: &Tensor, n: &Tensor) -> Result<Tensor> {
 /// - Errors: sizes that do not broadcast. float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.legendre_polynomial_p")]
 pub fn special_legendre_polynomial_p_out(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (special_ops::SPECIAL_LEGENDRE_POLYNOMIAL_P_OUT.get(x.key_set() | n.key_set() | out.key_set())?)(
-        x, n, out,
-    )
+    or_return!(out::writable(out));
+    match special_ops::SPECIAL_LEGENDRE_POLYNOMIAL_P_OUT.look_up(x.key_set() | n.key_set() | out.key_set()) {
+        Ok(f) => f(x, n, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Absolute value; of a complex number its magnitude, real.
@@ -13250,7 +15134,10 @@ pub fn special_legendre_polynomial_p_out(x: &Tensor, n: &Tensor, out: &mut Tenso
 #[doc(alias = "torch.absolute")]
 #[doc(alias = "torch.Tensor.absolute")]
 pub fn abs(self_: &Tensor) -> Result<Tensor> {
-    (unary::ABS.get(self_.key_set())?)(self_)
+    match unary::ABS.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Absolute value; of a complex number its magnitude, real. In place: the first tensor takes the result.
@@ -13261,8 +15148,11 @@ pub fn abs(self_: &Tensor) -> Result<Tensor> {
 #[doc(alias = "torch.Tensor.abs_")]
 #[doc(alias = "torch.Tensor.absolute_")]
 pub fn abs_(self_: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (unary::ABS_.get(self_.key_set())?)(self_)
+    or_return!(out::writable(self_));
+    match unary::ABS_.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Absolute value; of a complex number its magnitude, real. Into `out`, which is resized where its shape differs.
@@ -13273,8 +15163,11 @@ pub fn abs_(self_: &Tensor) -> Result<()> {
 #[doc(alias = "torch.abs")]
 #[doc(alias = "torch.absolute")]
 pub fn abs_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (unary::ABS_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match unary::ABS_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Sign: -1, 0 or 1; of a complex number `x / |x|`, and 0 at 0.
@@ -13290,7 +15183,10 @@ pub fn abs_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.sgn")]
 #[doc(alias = "torch.Tensor.sgn")]
 pub fn sgn(self_: &Tensor) -> Result<Tensor> {
-    (unary::SGN.get(self_.key_set())?)(self_)
+    match unary::SGN.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Sign: -1, 0 or 1; of a complex number `x / |x|`, and 0 at 0. In place: the first tensor takes the result.
@@ -13300,8 +15196,11 @@ pub fn sgn(self_: &Tensor) -> Result<Tensor> {
 /// - Errors: none.
 #[doc(alias = "torch.Tensor.sgn_")]
 pub fn sgn_(self_: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (unary::SGN_.get(self_.key_set())?)(self_)
+    or_return!(out::writable(self_));
+    match unary::SGN_.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Sign: -1, 0 or 1; of a complex number `x / |x|`, and 0 at 0. Into `out`, which is resized where its shape differs.
@@ -13311,8 +15210,11 @@ pub fn sgn_(self_: &Tensor) -> Result<()> {
 /// - Errors: none.
 #[doc(alias = "torch.sgn")]
 pub fn sgn_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (unary::SGN_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match unary::SGN_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Sign: -1, 0 or 1; 0 for NaN.
@@ -13328,7 +15230,10 @@ pub fn sgn_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.sign")]
 #[doc(alias = "torch.Tensor.sign")]
 pub fn sign(self_: &Tensor) -> Result<Tensor> {
-    (unary::SIGN.get(self_.key_set())?)(self_)
+    match unary::SIGN.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Sign: -1, 0 or 1; 0 for NaN. In place: the first tensor takes the result.
@@ -13338,8 +15243,11 @@ pub fn sign(self_: &Tensor) -> Result<Tensor> {
 /// - Errors: complex numbers are not implemented.
 #[doc(alias = "torch.Tensor.sign_")]
 pub fn sign_(self_: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (unary::SIGN_.get(self_.key_set())?)(self_)
+    or_return!(out::writable(self_));
+    match unary::SIGN_.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Sign: -1, 0 or 1; 0 for NaN. Into `out`, which is resized where its shape differs.
@@ -13349,8 +15257,11 @@ pub fn sign_(self_: &Tensor) -> Result<()> {
 /// - Errors: complex numbers are not implemented.
 #[doc(alias = "torch.sign")]
 pub fn sign_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (unary::SIGN_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match unary::SIGN_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Whether the sign bit is set; so for -0.0.
@@ -13365,7 +15276,10 @@ pub fn sign_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.signbit")]
 #[doc(alias = "torch.Tensor.signbit")]
 pub fn signbit(self_: &Tensor) -> Result<Tensor> {
-    (unary::SIGNBIT.get(self_.key_set())?)(self_)
+    match unary::SIGNBIT.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Whether the sign bit is set; so for -0.0. Into `out`, which is resized where its shape differs.
@@ -13375,8 +15289,11 @@ pub fn signbit(self_: &Tensor) -> Result<Tensor> {
 /// - Errors: complex numbers.
 #[doc(alias = "torch.signbit")]
 pub fn signbit_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (unary::SIGNBIT_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match unary::SIGNBIT_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Negates every element.
@@ -13394,7 +15311,10 @@ pub fn signbit_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.negative")]
 #[doc(alias = "torch.Tensor.negative")]
 pub fn neg(self_: &Tensor) -> Result<Tensor> {
-    (unary::NEG.get(self_.key_set())?)(self_)
+    match unary::NEG.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Negates every element. In place: the first tensor takes the result.
@@ -13405,8 +15325,11 @@ pub fn neg(self_: &Tensor) -> Result<Tensor> {
 #[doc(alias = "torch.Tensor.neg_")]
 #[doc(alias = "torch.Tensor.negative_")]
 pub fn neg_(self_: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (unary::NEG_.get(self_.key_set())?)(self_)
+    or_return!(out::writable(self_));
+    match unary::NEG_.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Negates every element. Into `out`, which is resized where its shape differs.
@@ -13417,8 +15340,11 @@ pub fn neg_(self_: &Tensor) -> Result<()> {
 #[doc(alias = "torch.neg")]
 #[doc(alias = "torch.negative")]
 pub fn neg_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (unary::NEG_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match unary::NEG_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// `1 / x`.
@@ -13434,7 +15360,10 @@ pub fn neg_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.reciprocal")]
 #[doc(alias = "torch.Tensor.reciprocal")]
 pub fn reciprocal(self_: &Tensor) -> Result<Tensor> {
-    (unary::RECIPROCAL.get(self_.key_set())?)(self_)
+    match unary::RECIPROCAL.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// `1 / x`. In place: the first tensor takes the result.
@@ -13444,8 +15373,11 @@ pub fn reciprocal(self_: &Tensor) -> Result<Tensor> {
 /// - Errors: none.
 #[doc(alias = "torch.Tensor.reciprocal_")]
 pub fn reciprocal_(self_: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (unary::RECIPROCAL_.get(self_.key_set())?)(self_)
+    or_return!(out::writable(self_));
+    match unary::RECIPROCAL_.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// `1 / x`. Into `out`, which is resized where its shape differs.
@@ -13455,8 +15387,11 @@ pub fn reciprocal_(self_: &Tensor) -> Result<()> {
 /// - Errors: none.
 #[doc(alias = "torch.reciprocal")]
 pub fn reciprocal_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (unary::RECIPROCAL_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match unary::RECIPROCAL_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Square root.
@@ -13472,7 +15407,10 @@ pub fn reciprocal_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.sqrt")]
 #[doc(alias = "torch.Tensor.sqrt")]
 pub fn sqrt(self_: &Tensor) -> Result<Tensor> {
-    (unary::SQRT.get(self_.key_set())?)(self_)
+    match unary::SQRT.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Square root. In place: the first tensor takes the result.
@@ -13482,8 +15420,11 @@ pub fn sqrt(self_: &Tensor) -> Result<Tensor> {
 /// - Errors: none.
 #[doc(alias = "torch.Tensor.sqrt_")]
 pub fn sqrt_(self_: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (unary::SQRT_.get(self_.key_set())?)(self_)
+    or_return!(out::writable(self_));
+    match unary::SQRT_.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Square root. Into `out`, which is resized where its shape differs.
@@ -13493,8 +15434,11 @@ pub fn sqrt_(self_: &Tensor) -> Result<()> {
 /// - Errors: none.
 #[doc(alias = "torch.sqrt")]
 pub fn sqrt_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (unary::SQRT_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match unary::SQRT_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// `1 / sqrt(x)`.
@@ -13510,7 +15454,10 @@ pub fn sqrt_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.rsqrt")]
 #[doc(alias = "torch.Tensor.rsqrt")]
 pub fn rsqrt(self_: &Tensor) -> Result<Tensor> {
-    (unary::RSQRT.get(self_.key_set())?)(self_)
+    match unary::RSQRT.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// `1 / sqrt(x)`. In place: the first tensor takes the result.
@@ -13520,8 +15467,11 @@ pub fn rsqrt(self_: &Tensor) -> Result<Tensor> {
 /// - Errors: none.
 #[doc(alias = "torch.Tensor.rsqrt_")]
 pub fn rsqrt_(self_: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (unary::RSQRT_.get(self_.key_set())?)(self_)
+    or_return!(out::writable(self_));
+    match unary::RSQRT_.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// `1 / sqrt(x)`. Into `out`, which is resized where its shape differs.
@@ -13531,8 +15481,11 @@ pub fn rsqrt_(self_: &Tensor) -> Result<()> {
 /// - Errors: none.
 #[doc(alias = "torch.rsqrt")]
 pub fn rsqrt_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (unary::RSQRT_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match unary::RSQRT_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// `x * x`.
@@ -13548,7 +15501,10 @@ pub fn rsqrt_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.square")]
 #[doc(alias = "torch.Tensor.square")]
 pub fn square(self_: &Tensor) -> Result<Tensor> {
-    (unary::SQUARE.get(self_.key_set())?)(self_)
+    match unary::SQUARE.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// `x * x`. In place: the first tensor takes the result.
@@ -13558,8 +15514,11 @@ pub fn square(self_: &Tensor) -> Result<Tensor> {
 /// - Errors: none.
 #[doc(alias = "torch.Tensor.square_")]
 pub fn square_(self_: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (unary::SQUARE_.get(self_.key_set())?)(self_)
+    or_return!(out::writable(self_));
+    match unary::SQUARE_.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// `x * x`. Into `out`, which is resized where its shape differs.
@@ -13569,8 +15528,11 @@ pub fn square_(self_: &Tensor) -> Result<()> {
 /// - Errors: none.
 #[doc(alias = "torch.square")]
 pub fn square_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (unary::SQUARE_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match unary::SQUARE_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Exponential.
@@ -13586,7 +15548,10 @@ pub fn square_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.exp")]
 #[doc(alias = "torch.Tensor.exp")]
 pub fn exp(self_: &Tensor) -> Result<Tensor> {
-    (unary::EXP.get(self_.key_set())?)(self_)
+    match unary::EXP.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Exponential. In place: the first tensor takes the result.
@@ -13596,8 +15561,11 @@ pub fn exp(self_: &Tensor) -> Result<Tensor> {
 /// - Errors: none.
 #[doc(alias = "torch.Tensor.exp_")]
 pub fn exp_(self_: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (unary::EXP_.get(self_.key_set())?)(self_)
+    or_return!(out::writable(self_));
+    match unary::EXP_.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Exponential. Into `out`, which is resized where its shape differs.
@@ -13607,8 +15575,11 @@ pub fn exp_(self_: &Tensor) -> Result<()> {
 /// - Errors: none.
 #[doc(alias = "torch.exp")]
 pub fn exp_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (unary::EXP_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match unary::EXP_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// 2 to the power of every element.
@@ -13625,7 +15596,10 @@ pub fn exp_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.Tensor.exp2")]
 #[doc(alias = "torch.special.exp2")]
 pub fn exp2(self_: &Tensor) -> Result<Tensor> {
-    (unary::EXP2.get(self_.key_set())?)(self_)
+    match unary::EXP2.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// 2 to the power of every element. In place: the first tensor takes the result.
@@ -13635,8 +15609,11 @@ pub fn exp2(self_: &Tensor) -> Result<Tensor> {
 /// - Errors: none.
 #[doc(alias = "torch.Tensor.exp2_")]
 pub fn exp2_(self_: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (unary::EXP2_.get(self_.key_set())?)(self_)
+    or_return!(out::writable(self_));
+    match unary::EXP2_.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// 2 to the power of every element. Into `out`, which is resized where its shape differs.
@@ -13647,8 +15624,11 @@ pub fn exp2_(self_: &Tensor) -> Result<()> {
 #[doc(alias = "torch.exp2")]
 #[doc(alias = "torch.special.exp2")]
 pub fn exp2_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (unary::EXP2_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match unary::EXP2_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// `exp(x) - 1`, accurate near 0.
@@ -13665,7 +15645,10 @@ pub fn exp2_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.Tensor.expm1")]
 #[doc(alias = "torch.special.expm1")]
 pub fn expm1(self_: &Tensor) -> Result<Tensor> {
-    (unary::EXPM1.get(self_.key_set())?)(self_)
+    match unary::EXPM1.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// `exp(x) - 1`, accurate near 0. In place: the first tensor takes the result.
@@ -13675,8 +15658,11 @@ pub fn expm1(self_: &Tensor) -> Result<Tensor> {
 /// - Errors: none.
 #[doc(alias = "torch.Tensor.expm1_")]
 pub fn expm1_(self_: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (unary::EXPM1_.get(self_.key_set())?)(self_)
+    or_return!(out::writable(self_));
+    match unary::EXPM1_.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// `exp(x) - 1`, accurate near 0. Into `out`, which is resized where its shape differs.
@@ -13687,8 +15673,11 @@ pub fn expm1_(self_: &Tensor) -> Result<()> {
 #[doc(alias = "torch.expm1")]
 #[doc(alias = "torch.special.expm1")]
 pub fn expm1_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (unary::EXPM1_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match unary::EXPM1_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Natural logarithm.
@@ -13704,7 +15693,10 @@ pub fn expm1_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.log")]
 #[doc(alias = "torch.Tensor.log")]
 pub fn log(self_: &Tensor) -> Result<Tensor> {
-    (unary::LOG.get(self_.key_set())?)(self_)
+    match unary::LOG.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Natural logarithm. In place: the first tensor takes the result.
@@ -13714,8 +15706,11 @@ pub fn log(self_: &Tensor) -> Result<Tensor> {
 /// - Errors: none.
 #[doc(alias = "torch.Tensor.log_")]
 pub fn log_(self_: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (unary::LOG_.get(self_.key_set())?)(self_)
+    or_return!(out::writable(self_));
+    match unary::LOG_.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Natural logarithm. Into `out`, which is resized where its shape differs.
@@ -13725,8 +15720,11 @@ pub fn log_(self_: &Tensor) -> Result<()> {
 /// - Errors: none.
 #[doc(alias = "torch.log")]
 pub fn log_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (unary::LOG_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match unary::LOG_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Logarithm to base 2.
@@ -13742,7 +15740,10 @@ pub fn log_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.log2")]
 #[doc(alias = "torch.Tensor.log2")]
 pub fn log2(self_: &Tensor) -> Result<Tensor> {
-    (unary::LOG2.get(self_.key_set())?)(self_)
+    match unary::LOG2.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Logarithm to base 2. In place: the first tensor takes the result.
@@ -13752,8 +15753,11 @@ pub fn log2(self_: &Tensor) -> Result<Tensor> {
 /// - Errors: none.
 #[doc(alias = "torch.Tensor.log2_")]
 pub fn log2_(self_: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (unary::LOG2_.get(self_.key_set())?)(self_)
+    or_return!(out::writable(self_));
+    match unary::LOG2_.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Logarithm to base 2. Into `out`, which is resized where its shape differs.
@@ -13763,8 +15767,11 @@ pub fn log2_(self_: &Tensor) -> Result<()> {
 /// - Errors: none.
 #[doc(alias = "torch.log2")]
 pub fn log2_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (unary::LOG2_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match unary::LOG2_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Logarithm to base 10.
@@ -13780,7 +15787,10 @@ pub fn log2_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.log10")]
 #[doc(alias = "torch.Tensor.log10")]
 pub fn log10(self_: &Tensor) -> Result<Tensor> {
-    (unary::LOG10.get(self_.key_set())?)(self_)
+    match unary::LOG10.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Logarithm to base 10. In place: the first tensor takes the result.
@@ -13790,8 +15800,11 @@ pub fn log10(self_: &Tensor) -> Result<Tensor> {
 /// - Errors: none.
 #[doc(alias = "torch.Tensor.log10_")]
 pub fn log10_(self_: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (unary::LOG10_.get(self_.key_set())?)(self_)
+    or_return!(out::writable(self_));
+    match unary::LOG10_.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Logarithm to base 10. Into `out`, which is resized where its shape differs.
@@ -13801,8 +15814,11 @@ pub fn log10_(self_: &Tensor) -> Result<()> {
 /// - Errors: none.
 #[doc(alias = "torch.log10")]
 pub fn log10_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (unary::LOG10_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match unary::LOG10_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// `log(1 + x)`, accurate near 0.
@@ -13819,7 +15835,10 @@ pub fn log10_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.Tensor.log1p")]
 #[doc(alias = "torch.special.log1p")]
 pub fn log1p(self_: &Tensor) -> Result<Tensor> {
-    (unary::LOG1P.get(self_.key_set())?)(self_)
+    match unary::LOG1P.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// `log(1 + x)`, accurate near 0. In place: the first tensor takes the result.
@@ -13829,8 +15848,11 @@ pub fn log1p(self_: &Tensor) -> Result<Tensor> {
 /// - Errors: none.
 #[doc(alias = "torch.Tensor.log1p_")]
 pub fn log1p_(self_: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (unary::LOG1P_.get(self_.key_set())?)(self_)
+    or_return!(out::writable(self_));
+    match unary::LOG1P_.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// `log(1 + x)`, accurate near 0. Into `out`, which is resized where its shape differs.
@@ -13841,8 +15863,11 @@ pub fn log1p_(self_: &Tensor) -> Result<()> {
 #[doc(alias = "torch.log1p")]
 #[doc(alias = "torch.special.log1p")]
 pub fn log1p_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (unary::LOG1P_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match unary::LOG1P_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Sine.
@@ -13858,7 +15883,10 @@ pub fn log1p_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.sin")]
 #[doc(alias = "torch.Tensor.sin")]
 pub fn sin(self_: &Tensor) -> Result<Tensor> {
-    (unary::SIN.get(self_.key_set())?)(self_)
+    match unary::SIN.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Sine. In place: the first tensor takes the result.
@@ -13868,8 +15896,11 @@ pub fn sin(self_: &Tensor) -> Result<Tensor> {
 /// - Errors: none.
 #[doc(alias = "torch.Tensor.sin_")]
 pub fn sin_(self_: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (unary::SIN_.get(self_.key_set())?)(self_)
+    or_return!(out::writable(self_));
+    match unary::SIN_.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Sine. Into `out`, which is resized where its shape differs.
@@ -13879,8 +15910,11 @@ pub fn sin_(self_: &Tensor) -> Result<()> {
 /// - Errors: none.
 #[doc(alias = "torch.sin")]
 pub fn sin_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (unary::SIN_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match unary::SIN_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Cosine.
@@ -13896,7 +15930,10 @@ pub fn sin_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.cos")]
 #[doc(alias = "torch.Tensor.cos")]
 pub fn cos(self_: &Tensor) -> Result<Tensor> {
-    (unary::COS.get(self_.key_set())?)(self_)
+    match unary::COS.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Cosine. In place: the first tensor takes the result.
@@ -13906,8 +15943,11 @@ pub fn cos(self_: &Tensor) -> Result<Tensor> {
 /// - Errors: none.
 #[doc(alias = "torch.Tensor.cos_")]
 pub fn cos_(self_: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (unary::COS_.get(self_.key_set())?)(self_)
+    or_return!(out::writable(self_));
+    match unary::COS_.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Cosine. Into `out`, which is resized where its shape differs.
@@ -13917,8 +15957,11 @@ pub fn cos_(self_: &Tensor) -> Result<()> {
 /// - Errors: none.
 #[doc(alias = "torch.cos")]
 pub fn cos_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (unary::COS_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match unary::COS_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Tangent.
@@ -13934,7 +15977,10 @@ pub fn cos_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.tan")]
 #[doc(alias = "torch.Tensor.tan")]
 pub fn tan(self_: &Tensor) -> Result<Tensor> {
-    (unary::TAN.get(self_.key_set())?)(self_)
+    match unary::TAN.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Tangent. In place: the first tensor takes the result.
@@ -13944,8 +15990,11 @@ pub fn tan(self_: &Tensor) -> Result<Tensor> {
 /// - Errors: none.
 #[doc(alias = "torch.Tensor.tan_")]
 pub fn tan_(self_: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (unary::TAN_.get(self_.key_set())?)(self_)
+    or_return!(out::writable(self_));
+    match unary::TAN_.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Tangent. Into `out`, which is resized where its shape differs.
@@ -13955,8 +16004,11 @@ pub fn tan_(self_: &Tensor) -> Result<()> {
 /// - Errors: none.
 #[doc(alias = "torch.tan")]
 pub fn tan_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (unary::TAN_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match unary::TAN_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Arc sine.
@@ -13974,7 +16026,10 @@ pub fn tan_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.arcsin")]
 #[doc(alias = "torch.Tensor.arcsin")]
 pub fn asin(self_: &Tensor) -> Result<Tensor> {
-    (unary::ASIN.get(self_.key_set())?)(self_)
+    match unary::ASIN.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Arc sine. In place: the first tensor takes the result.
@@ -13985,8 +16040,11 @@ pub fn asin(self_: &Tensor) -> Result<Tensor> {
 #[doc(alias = "torch.Tensor.asin_")]
 #[doc(alias = "torch.Tensor.arcsin_")]
 pub fn asin_(self_: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (unary::ASIN_.get(self_.key_set())?)(self_)
+    or_return!(out::writable(self_));
+    match unary::ASIN_.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Arc sine. Into `out`, which is resized where its shape differs.
@@ -13997,8 +16055,11 @@ pub fn asin_(self_: &Tensor) -> Result<()> {
 #[doc(alias = "torch.asin")]
 #[doc(alias = "torch.arcsin")]
 pub fn asin_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (unary::ASIN_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match unary::ASIN_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Arc cosine.
@@ -14016,7 +16077,10 @@ pub fn asin_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.arccos")]
 #[doc(alias = "torch.Tensor.arccos")]
 pub fn acos(self_: &Tensor) -> Result<Tensor> {
-    (unary::ACOS.get(self_.key_set())?)(self_)
+    match unary::ACOS.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Arc cosine. In place: the first tensor takes the result.
@@ -14027,8 +16091,11 @@ pub fn acos(self_: &Tensor) -> Result<Tensor> {
 #[doc(alias = "torch.Tensor.acos_")]
 #[doc(alias = "torch.Tensor.arccos_")]
 pub fn acos_(self_: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (unary::ACOS_.get(self_.key_set())?)(self_)
+    or_return!(out::writable(self_));
+    match unary::ACOS_.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Arc cosine. Into `out`, which is resized where its shape differs.
@@ -14039,8 +16106,11 @@ pub fn acos_(self_: &Tensor) -> Result<()> {
 #[doc(alias = "torch.acos")]
 #[doc(alias = "torch.arccos")]
 pub fn acos_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (unary::ACOS_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match unary::ACOS_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Arc tangent.
@@ -14058,7 +16128,10 @@ pub fn acos_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.arctan")]
 #[doc(alias = "torch.Tensor.arctan")]
 pub fn atan(self_: &Tensor) -> Result<Tensor> {
-    (unary::ATAN.get(self_.key_set())?)(self_)
+    match unary::ATAN.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Arc tangent. In place: the first tensor takes the result.
@@ -14069,8 +16142,11 @@ pub fn atan(self_: &Tensor) -> Result<Tensor> {
 #[doc(alias = "torch.Tensor.atan_")]
 #[doc(alias = "torch.Tensor.arctan_")]
 pub fn atan_(self_: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (unary::ATAN_.get(self_.key_set())?)(self_)
+    or_return!(out::writable(self_));
+    match unary::ATAN_.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Arc tangent. Into `out`, which is resized where its shape differs.
@@ -14081,8 +16157,11 @@ pub fn atan_(self_: &Tensor) -> Result<()> {
 #[doc(alias = "torch.atan")]
 #[doc(alias = "torch.arctan")]
 pub fn atan_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (unary::ATAN_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match unary::ATAN_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Hyperbolic sine.
@@ -14098,7 +16177,10 @@ pub fn atan_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.sinh")]
 #[doc(alias = "torch.Tensor.sinh")]
 pub fn sinh(self_: &Tensor) -> Result<Tensor> {
-    (unary::SINH.get(self_.key_set())?)(self_)
+    match unary::SINH.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Hyperbolic sine. In place: the first tensor takes the result.
@@ -14108,8 +16190,11 @@ pub fn sinh(self_: &Tensor) -> Result<Tensor> {
 /// - Errors: none.
 #[doc(alias = "torch.Tensor.sinh_")]
 pub fn sinh_(self_: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (unary::SINH_.get(self_.key_set())?)(self_)
+    or_return!(out::writable(self_));
+    match unary::SINH_.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Hyperbolic sine. Into `out`, which is resized where its shape differs.
@@ -14119,8 +16204,11 @@ pub fn sinh_(self_: &Tensor) -> Result<()> {
 /// - Errors: none.
 #[doc(alias = "torch.sinh")]
 pub fn sinh_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (unary::SINH_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match unary::SINH_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Hyperbolic cosine.
@@ -14136,7 +16224,10 @@ pub fn sinh_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.cosh")]
 #[doc(alias = "torch.Tensor.cosh")]
 pub fn cosh(self_: &Tensor) -> Result<Tensor> {
-    (unary::COSH.get(self_.key_set())?)(self_)
+    match unary::COSH.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Hyperbolic cosine. In place: the first tensor takes the result.
@@ -14146,8 +16237,11 @@ pub fn cosh(self_: &Tensor) -> Result<Tensor> {
 /// - Errors: none.
 #[doc(alias = "torch.Tensor.cosh_")]
 pub fn cosh_(self_: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (unary::COSH_.get(self_.key_set())?)(self_)
+    or_return!(out::writable(self_));
+    match unary::COSH_.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Hyperbolic cosine. Into `out`, which is resized where its shape differs.
@@ -14157,8 +16251,11 @@ pub fn cosh_(self_: &Tensor) -> Result<()> {
 /// - Errors: none.
 #[doc(alias = "torch.cosh")]
 pub fn cosh_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (unary::COSH_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match unary::COSH_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Hyperbolic tangent.
@@ -14174,7 +16271,10 @@ pub fn cosh_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.tanh")]
 #[doc(alias = "torch.Tensor.tanh")]
 pub fn tanh(self_: &Tensor) -> Result<Tensor> {
-    (unary::TANH.get(self_.key_set())?)(self_)
+    match unary::TANH.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Hyperbolic tangent. In place: the first tensor takes the result.
@@ -14184,8 +16284,11 @@ pub fn tanh(self_: &Tensor) -> Result<Tensor> {
 /// - Errors: none.
 #[doc(alias = "torch.Tensor.tanh_")]
 pub fn tanh_(self_: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (unary::TANH_.get(self_.key_set())?)(self_)
+    or_return!(out::writable(self_));
+    match unary::TANH_.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Hyperbolic tangent. Into `out`, which is resized where its shape differs.
@@ -14195,8 +16298,11 @@ pub fn tanh_(self_: &Tensor) -> Result<()> {
 /// - Errors: none.
 #[doc(alias = "torch.tanh")]
 pub fn tanh_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (unary::TANH_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match unary::TANH_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Inverse hyperbolic sine.
@@ -14214,7 +16320,10 @@ pub fn tanh_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.arcsinh")]
 #[doc(alias = "torch.Tensor.arcsinh")]
 pub fn asinh(self_: &Tensor) -> Result<Tensor> {
-    (unary::ASINH.get(self_.key_set())?)(self_)
+    match unary::ASINH.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Inverse hyperbolic sine. In place: the first tensor takes the result.
@@ -14225,8 +16334,11 @@ pub fn asinh(self_: &Tensor) -> Result<Tensor> {
 #[doc(alias = "torch.Tensor.asinh_")]
 #[doc(alias = "torch.Tensor.arcsinh_")]
 pub fn asinh_(self_: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (unary::ASINH_.get(self_.key_set())?)(self_)
+    or_return!(out::writable(self_));
+    match unary::ASINH_.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Inverse hyperbolic sine. Into `out`, which is resized where its shape differs.
@@ -14237,8 +16349,11 @@ pub fn asinh_(self_: &Tensor) -> Result<()> {
 #[doc(alias = "torch.asinh")]
 #[doc(alias = "torch.arcsinh")]
 pub fn asinh_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (unary::ASINH_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match unary::ASINH_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Inverse hyperbolic cosine.
@@ -14256,7 +16371,10 @@ pub fn asinh_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.arccosh")]
 #[doc(alias = "torch.Tensor.arccosh")]
 pub fn acosh(self_: &Tensor) -> Result<Tensor> {
-    (unary::ACOSH.get(self_.key_set())?)(self_)
+    match unary::ACOSH.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Inverse hyperbolic cosine. In place: the first tensor takes the result.
@@ -14267,8 +16385,11 @@ pub fn acosh(self_: &Tensor) -> Result<Tensor> {
 #[doc(alias = "torch.Tensor.acosh_")]
 #[doc(alias = "torch.Tensor.arccosh_")]
 pub fn acosh_(self_: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (unary::ACOSH_.get(self_.key_set())?)(self_)
+    or_return!(out::writable(self_));
+    match unary::ACOSH_.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Inverse hyperbolic cosine. Into `out`, which is resized where its shape differs.
@@ -14279,8 +16400,11 @@ pub fn acosh_(self_: &Tensor) -> Result<()> {
 #[doc(alias = "torch.acosh")]
 #[doc(alias = "torch.arccosh")]
 pub fn acosh_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (unary::ACOSH_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match unary::ACOSH_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Inverse hyperbolic tangent.
@@ -14298,7 +16422,10 @@ pub fn acosh_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.arctanh")]
 #[doc(alias = "torch.Tensor.arctanh")]
 pub fn atanh(self_: &Tensor) -> Result<Tensor> {
-    (unary::ATANH.get(self_.key_set())?)(self_)
+    match unary::ATANH.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Inverse hyperbolic tangent. In place: the first tensor takes the result.
@@ -14309,8 +16436,11 @@ pub fn atanh(self_: &Tensor) -> Result<Tensor> {
 #[doc(alias = "torch.Tensor.atanh_")]
 #[doc(alias = "torch.Tensor.arctanh_")]
 pub fn atanh_(self_: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (unary::ATANH_.get(self_.key_set())?)(self_)
+    or_return!(out::writable(self_));
+    match unary::ATANH_.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Inverse hyperbolic tangent. Into `out`, which is resized where its shape differs.
@@ -14321,8 +16451,11 @@ pub fn atanh_(self_: &Tensor) -> Result<()> {
 #[doc(alias = "torch.atanh")]
 #[doc(alias = "torch.arctanh")]
 pub fn atanh_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (unary::ATANH_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match unary::ATANH_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Rounds down.
@@ -14338,7 +16471,10 @@ pub fn atanh_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.floor")]
 #[doc(alias = "torch.Tensor.floor")]
 pub fn floor(self_: &Tensor) -> Result<Tensor> {
-    (unary::FLOOR.get(self_.key_set())?)(self_)
+    match unary::FLOOR.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Rounds down. In place: the first tensor takes the result.
@@ -14348,8 +16484,11 @@ pub fn floor(self_: &Tensor) -> Result<Tensor> {
 /// - Errors: bool and complex numbers are not implemented.
 #[doc(alias = "torch.Tensor.floor_")]
 pub fn floor_(self_: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (unary::FLOOR_.get(self_.key_set())?)(self_)
+    or_return!(out::writable(self_));
+    match unary::FLOOR_.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Rounds down. Into `out`, which is resized where its shape differs.
@@ -14359,8 +16498,11 @@ pub fn floor_(self_: &Tensor) -> Result<()> {
 /// - Errors: bool and complex numbers are not implemented.
 #[doc(alias = "torch.floor")]
 pub fn floor_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (unary::FLOOR_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match unary::FLOOR_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Rounds up.
@@ -14376,7 +16518,10 @@ pub fn floor_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.ceil")]
 #[doc(alias = "torch.Tensor.ceil")]
 pub fn ceil(self_: &Tensor) -> Result<Tensor> {
-    (unary::CEIL.get(self_.key_set())?)(self_)
+    match unary::CEIL.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Rounds up. In place: the first tensor takes the result.
@@ -14386,8 +16531,11 @@ pub fn ceil(self_: &Tensor) -> Result<Tensor> {
 /// - Errors: bool and complex numbers are not implemented.
 #[doc(alias = "torch.Tensor.ceil_")]
 pub fn ceil_(self_: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (unary::CEIL_.get(self_.key_set())?)(self_)
+    or_return!(out::writable(self_));
+    match unary::CEIL_.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Rounds up. Into `out`, which is resized where its shape differs.
@@ -14397,8 +16545,11 @@ pub fn ceil_(self_: &Tensor) -> Result<()> {
 /// - Errors: bool and complex numbers are not implemented.
 #[doc(alias = "torch.ceil")]
 pub fn ceil_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (unary::CEIL_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match unary::CEIL_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Rounds towards zero.
@@ -14416,7 +16567,10 @@ pub fn ceil_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.fix")]
 #[doc(alias = "torch.Tensor.fix")]
 pub fn trunc(self_: &Tensor) -> Result<Tensor> {
-    (unary::TRUNC.get(self_.key_set())?)(self_)
+    match unary::TRUNC.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Rounds towards zero. In place: the first tensor takes the result.
@@ -14427,8 +16581,11 @@ pub fn trunc(self_: &Tensor) -> Result<Tensor> {
 #[doc(alias = "torch.Tensor.trunc_")]
 #[doc(alias = "torch.Tensor.fix_")]
 pub fn trunc_(self_: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (unary::TRUNC_.get(self_.key_set())?)(self_)
+    or_return!(out::writable(self_));
+    match unary::TRUNC_.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Rounds towards zero. Into `out`, which is resized where its shape differs.
@@ -14439,8 +16596,11 @@ pub fn trunc_(self_: &Tensor) -> Result<()> {
 #[doc(alias = "torch.trunc")]
 #[doc(alias = "torch.fix")]
 pub fn trunc_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (unary::TRUNC_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match unary::TRUNC_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Rounds to the nearest integer, halves to even.
@@ -14457,7 +16617,10 @@ pub fn trunc_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.Tensor.round")]
 #[doc(alias = "torch.special.round")]
 pub fn round(self_: &Tensor) -> Result<Tensor> {
-    (unary::ROUND.get(self_.key_set())?)(self_)
+    match unary::ROUND.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Rounds to the nearest integer, halves to even. In place: the first tensor takes the result.
@@ -14467,8 +16630,11 @@ pub fn round(self_: &Tensor) -> Result<Tensor> {
 /// - Errors: bool and complex numbers are not implemented.
 #[doc(alias = "torch.Tensor.round_")]
 pub fn round_(self_: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (unary::ROUND_.get(self_.key_set())?)(self_)
+    or_return!(out::writable(self_));
+    match unary::ROUND_.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Rounds to the nearest integer, halves to even. Into `out`, which is resized where its shape differs.
@@ -14479,8 +16645,11 @@ pub fn round_(self_: &Tensor) -> Result<()> {
 #[doc(alias = "torch.round")]
 #[doc(alias = "torch.special.round")]
 pub fn round_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (unary::ROUND_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match unary::ROUND_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Rounds to `decimals` places behind the point, before it where negative, halves to even.
@@ -14497,7 +16666,10 @@ pub fn round_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.Tensor.round")]
 #[doc(alias = "torch.special.round")]
 pub fn round_decimals(self_: &Tensor, decimals: i64) -> Result<Tensor> {
-    (unary::ROUND_DECIMALS.get(self_.key_set())?)(self_, decimals)
+    match unary::ROUND_DECIMALS.get(self_.key_set()) {
+        Ok(f) => f(self_, decimals),
+        Err(e) => Err(e),
+    }
 }
 
 /// Rounds to `decimals` places behind the point, before it where negative, halves to even. In place: the first tensor takes the result.
@@ -14507,8 +16679,11 @@ pub fn round_decimals(self_: &Tensor, decimals: i64) -> Result<Tensor> {
 /// - Errors: integers, bool and complex numbers.
 #[doc(alias = "torch.Tensor.round_")]
 pub fn round_decimals_(self_: &Tensor, decimals: i64) -> Result<()> {
-    out::writable(self_)?;
-    (unary::ROUND_DECIMALS_.get(self_.key_set())?)(self_, decimals)
+    or_return!(out::writable(self_));
+    match unary::ROUND_DECIMALS_.get(self_.key_set()) {
+        Ok(f) => f(self_, decimals),
+        Err(e) => Err(e),
+    }
 }
 
 /// Rounds to `decimals` places behind the point, before it where negative, halves to even. Into `out`, which is resized where its shape differs.
@@ -14519,8 +16694,11 @@ pub fn round_decimals_(self_: &Tensor, decimals: i64) -> Result<()> {
 #[doc(alias = "torch.round")]
 #[doc(alias = "torch.special.round")]
 pub fn round_decimals_out(self_: &Tensor, decimals: i64, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (unary::ROUND_DECIMALS_OUT.get(self_.key_set() | out.key_set())?)(self_, decimals, out)
+    or_return!(out::writable(out));
+    match unary::ROUND_DECIMALS_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, decimals, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// The part behind the point: `x - trunc(x)`.
@@ -14536,7 +16714,10 @@ pub fn round_decimals_out(self_: &Tensor, decimals: i64, out: &mut Tensor) -> Re
 #[doc(alias = "torch.frac")]
 #[doc(alias = "torch.Tensor.frac")]
 pub fn frac(self_: &Tensor) -> Result<Tensor> {
-    (unary::FRAC.get(self_.key_set())?)(self_)
+    match unary::FRAC.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// The part behind the point: `x - trunc(x)`. In place: the first tensor takes the result.
@@ -14546,8 +16727,11 @@ pub fn frac(self_: &Tensor) -> Result<Tensor> {
 /// - Errors: integers, bool and complex numbers are not implemented.
 #[doc(alias = "torch.Tensor.frac_")]
 pub fn frac_(self_: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (unary::FRAC_.get(self_.key_set())?)(self_)
+    or_return!(out::writable(self_));
+    match unary::FRAC_.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// The part behind the point: `x - trunc(x)`. Into `out`, which is resized where its shape differs.
@@ -14557,8 +16741,11 @@ pub fn frac_(self_: &Tensor) -> Result<()> {
 /// - Errors: integers, bool and complex numbers are not implemented.
 #[doc(alias = "torch.frac")]
 pub fn frac_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (unary::FRAC_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match unary::FRAC_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Degrees to radians.
@@ -14574,7 +16761,10 @@ pub fn frac_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.deg2rad")]
 #[doc(alias = "torch.Tensor.deg2rad")]
 pub fn deg2rad(self_: &Tensor) -> Result<Tensor> {
-    (unary::DEG2RAD.get(self_.key_set())?)(self_)
+    match unary::DEG2RAD.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Degrees to radians. In place: the first tensor takes the result.
@@ -14584,8 +16774,11 @@ pub fn deg2rad(self_: &Tensor) -> Result<Tensor> {
 /// - Errors: complex numbers are not implemented.
 #[doc(alias = "torch.Tensor.deg2rad_")]
 pub fn deg2rad_(self_: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (unary::DEG2RAD_.get(self_.key_set())?)(self_)
+    or_return!(out::writable(self_));
+    match unary::DEG2RAD_.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Degrees to radians. Into `out`, which is resized where its shape differs.
@@ -14595,8 +16788,11 @@ pub fn deg2rad_(self_: &Tensor) -> Result<()> {
 /// - Errors: complex numbers are not implemented.
 #[doc(alias = "torch.deg2rad")]
 pub fn deg2rad_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (unary::DEG2RAD_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match unary::DEG2RAD_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Radians to degrees.
@@ -14612,7 +16808,10 @@ pub fn deg2rad_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.rad2deg")]
 #[doc(alias = "torch.Tensor.rad2deg")]
 pub fn rad2deg(self_: &Tensor) -> Result<Tensor> {
-    (unary::RAD2DEG.get(self_.key_set())?)(self_)
+    match unary::RAD2DEG.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Radians to degrees. In place: the first tensor takes the result.
@@ -14622,8 +16821,11 @@ pub fn rad2deg(self_: &Tensor) -> Result<Tensor> {
 /// - Errors: complex numbers are not implemented.
 #[doc(alias = "torch.Tensor.rad2deg_")]
 pub fn rad2deg_(self_: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (unary::RAD2DEG_.get(self_.key_set())?)(self_)
+    or_return!(out::writable(self_));
+    match unary::RAD2DEG_.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Radians to degrees. Into `out`, which is resized where its shape differs.
@@ -14633,8 +16835,11 @@ pub fn rad2deg_(self_: &Tensor) -> Result<()> {
 /// - Errors: complex numbers are not implemented.
 #[doc(alias = "torch.rad2deg")]
 pub fn rad2deg_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (unary::RAD2DEG_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match unary::RAD2DEG_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// `1 / (1 + exp(-x))`.
@@ -14651,7 +16856,10 @@ pub fn rad2deg_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.Tensor.sigmoid")]
 #[doc(alias = "torch.special.expit")]
 pub fn sigmoid(self_: &Tensor) -> Result<Tensor> {
-    (unary::SIGMOID.get(self_.key_set())?)(self_)
+    match unary::SIGMOID.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// `1 / (1 + exp(-x))`. In place: the first tensor takes the result.
@@ -14661,8 +16869,11 @@ pub fn sigmoid(self_: &Tensor) -> Result<Tensor> {
 /// - Errors: none.
 #[doc(alias = "torch.Tensor.sigmoid_")]
 pub fn sigmoid_(self_: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (unary::SIGMOID_.get(self_.key_set())?)(self_)
+    or_return!(out::writable(self_));
+    match unary::SIGMOID_.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// `1 / (1 + exp(-x))`. Into `out`, which is resized where its shape differs.
@@ -14673,8 +16884,11 @@ pub fn sigmoid_(self_: &Tensor) -> Result<()> {
 #[doc(alias = "torch.sigmoid")]
 #[doc(alias = "torch.special.expit")]
 pub fn sigmoid_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (unary::SIGMOID_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match unary::SIGMOID_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// `max(x, 0)`.
@@ -14690,7 +16904,10 @@ pub fn sigmoid_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.relu")]
 #[doc(alias = "torch.Tensor.relu")]
 pub fn relu(self_: &Tensor) -> Result<Tensor> {
-    (unary::RELU.get(self_.key_set())?)(self_)
+    match unary::RELU.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// `max(x, 0)`. In place: the first tensor takes the result.
@@ -14700,8 +16917,11 @@ pub fn relu(self_: &Tensor) -> Result<Tensor> {
 /// - Errors: bool and complex numbers are not implemented.
 #[doc(alias = "torch.Tensor.relu_")]
 pub fn relu_(self_: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (unary::RELU_.get(self_.key_set())?)(self_)
+    or_return!(out::writable(self_));
+    match unary::RELU_.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// The gradient of an activation, from its input.
@@ -14710,7 +16930,10 @@ pub fn relu_(self_: &Tensor) -> Result<()> {
 /// - Dtypes: floating point.
 /// - Errors: integers, bool and complex numbers are not implemented.
 pub fn threshold_backward(grad_output: &Tensor, self_: &Tensor, threshold: Scalar) -> Result<Tensor> {
-    (unary::THRESHOLD_BACKWARD.get(grad_output.key_set() | self_.key_set())?)(grad_output, self_, threshold)
+    match unary::THRESHOLD_BACKWARD.get(grad_output.key_set() | self_.key_set()) {
+        Ok(f) => f(grad_output, self_, threshold),
+        Err(e) => Err(e),
+    }
 }
 
 /// Replaces NaN by `nan` and infinities by `posinf` and `neginf` (the largest and smallest finite numbers if `None`).
@@ -14735,7 +16958,10 @@ pub fn nan_to_num(
     posinf: Option<f64>,
     neginf: Option<f64>,
 ) -> Result<Tensor> {
-    (unary::NAN_TO_NUM.get(self_.key_set())?)(self_, nan, posinf, neginf)
+    match unary::NAN_TO_NUM.get(self_.key_set()) {
+        Ok(f) => f(self_, nan, posinf, neginf),
+        Err(e) => Err(e),
+    }
 }
 
 /// Replaces NaN by `nan` and infinities by `posinf` and `neginf` (the largest and smallest finite numbers if `None`). In place: the first tensor takes the result.
@@ -14747,8 +16973,11 @@ pub fn nan_to_num(
 /// Documented defaults: `nan = None`, `posinf = None`, `neginf = None`.
 #[doc(alias = "torch.Tensor.nan_to_num_")]
 pub fn nan_to_num_(self_: &Tensor, nan: Option<f64>, posinf: Option<f64>, neginf: Option<f64>) -> Result<()> {
-    out::writable(self_)?;
-    (unary::NAN_TO_NUM_.get(self_.key_set())?)(self_, nan, posinf, neginf)
+    or_return!(out::writable(self_));
+    match unary::NAN_TO_NUM_.get(self_.key_set()) {
+        Ok(f) => f(self_, nan, posinf, neginf),
+        Err(e) => Err(e),
+    }
 }
 
 /// Replaces NaN by `nan` and infinities by `posinf` and `neginf` (the largest and smallest finite numbers if `None`). Into `out`, which is resized where its shape differs.
@@ -14766,8 +16995,11 @@ pub fn nan_to_num_out(
     neginf: Option<f64>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (unary::NAN_TO_NUM_OUT.get(self_.key_set() | out.key_set())?)(self_, nan, posinf, neginf, out)
+    or_return!(out::writable(out));
+    match unary::NAN_TO_NUM_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, nan, posinf, neginf, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Angle of a complex number; for real ones pi where negative, else 0.
@@ -14783,7 +17015,10 @@ pub fn nan_to_num_out(
 #[doc(alias = "torch.angle")]
 #[doc(alias = "torch.Tensor.angle")]
 pub fn angle(self_: &Tensor) -> Result<Tensor> {
-    (unary::ANGLE.get(self_.key_set())?)(self_)
+    match unary::ANGLE.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Angle of a complex number; for real ones pi where negative, else 0. Into `out`, which is resized where its shape differs.
@@ -14793,8 +17028,11 @@ pub fn angle(self_: &Tensor) -> Result<Tensor> {
 /// - Errors: none.
 #[doc(alias = "torch.angle")]
 pub fn angle_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (unary::ANGLE_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match unary::ANGLE_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Complex conjugate, computed at once; real tensors give copies.
@@ -14810,7 +17048,10 @@ pub fn angle_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.conj_physical")]
 #[doc(alias = "torch.Tensor.conj_physical")]
 pub fn conj_physical(self_: &Tensor) -> Result<Tensor> {
-    (unary::CONJ_PHYSICAL.get(self_.key_set())?)(self_)
+    match unary::CONJ_PHYSICAL.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Complex conjugate, computed at once; real tensors give copies. In place: the first tensor takes the result.
@@ -14820,8 +17061,11 @@ pub fn conj_physical(self_: &Tensor) -> Result<Tensor> {
 /// - Errors: none.
 #[doc(alias = "torch.Tensor.conj_physical_")]
 pub fn conj_physical_(self_: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (unary::CONJ_PHYSICAL_.get(self_.key_set())?)(self_)
+    or_return!(out::writable(self_));
+    match unary::CONJ_PHYSICAL_.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Complex conjugate, computed at once; real tensors give copies. Into `out`, which is resized where its shape differs.
@@ -14831,8 +17075,11 @@ pub fn conj_physical_(self_: &Tensor) -> Result<()> {
 /// - Errors: none.
 #[doc(alias = "torch.conj_physical")]
 pub fn conj_physical_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (unary::CONJ_PHYSICAL_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match unary::CONJ_PHYSICAL_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// A complex tensor of its real and imaginary parts.
@@ -14847,7 +17094,10 @@ pub fn conj_physical_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// ```
 #[doc(alias = "torch.complex")]
 pub fn complex(real: &Tensor, imag: &Tensor) -> Result<Tensor> {
-    (unary::COMPLEX.get(real.key_set() | imag.key_set())?)(real, imag)
+    match unary::COMPLEX.get(real.key_set() | imag.key_set()) {
+        Ok(f) => f(real, imag),
+        Err(e) => Err(e),
+    }
 }
 
 /// A complex tensor of its real and imaginary parts. Into `out`, which is resized where its shape differs.
@@ -14857,8 +17107,11 @@ pub fn complex(real: &Tensor, imag: &Tensor) -> Result<Tensor> {
 /// - Errors: sizes that do not broadcast. different dtypes. other dtypes.
 #[doc(alias = "torch.complex")]
 pub fn complex_out(real: &Tensor, imag: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (unary::COMPLEX_OUT.get(real.key_set() | imag.key_set() | out.key_set())?)(real, imag, out)
+    or_return!(out::writable(out));
+    match unary::COMPLEX_OUT.look_up(real.key_set() | imag.key_set() | out.key_set()) {
+        Ok(f) => f(real, imag, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// A complex tensor of its magnitude `abs` and its angle.
@@ -14873,7 +17126,10 @@ pub fn complex_out(real: &Tensor, imag: &Tensor, out: &mut Tensor) -> Result<()>
 /// ```
 #[doc(alias = "torch.polar")]
 pub fn polar(abs: &Tensor, angle: &Tensor) -> Result<Tensor> {
-    (unary::POLAR.get(abs.key_set() | angle.key_set())?)(abs, angle)
+    match unary::POLAR.get(abs.key_set() | angle.key_set()) {
+        Ok(f) => f(abs, angle),
+        Err(e) => Err(e),
+    }
 }
 
 /// A complex tensor of its magnitude `abs` and its angle. Into `out`, which is resized where its shape differs.
@@ -14883,8 +17139,11 @@ pub fn polar(abs: &Tensor, angle: &Tensor) -> Result<Tensor> {
 /// - Errors: sizes that do not broadcast. different dtypes. other dtypes.
 #[doc(alias = "torch.polar")]
 pub fn polar_out(abs: &Tensor, angle: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (unary::POLAR_OUT.get(abs.key_set() | angle.key_set() | out.key_set())?)(abs, angle, out)
+    or_return!(out::writable(out));
+    match unary::POLAR_OUT.look_up(abs.key_set() | angle.key_set() | out.key_set()) {
+        Ok(f) => f(abs, angle, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// The input itself; booleans are refused.
@@ -14900,7 +17159,10 @@ pub fn polar_out(abs: &Tensor, angle: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.positive")]
 #[doc(alias = "torch.Tensor.positive")]
 pub fn positive(self_: &Tensor) -> Result<Tensor> {
-    (unary::POSITIVE.get(self_.key_set())?)(self_)
+    match unary::POSITIVE.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Real part as a view; a real tensor is returned as it is.
@@ -14916,7 +17178,10 @@ pub fn positive(self_: &Tensor) -> Result<Tensor> {
 #[doc(alias = "torch.real")]
 #[doc(alias = "torch.Tensor.real")]
 pub fn real(self_: &Tensor) -> Result<Tensor> {
-    (unary::REAL.get(self_.key_set())?)(self_)
+    match unary::REAL.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Imaginary part as a view.
@@ -14932,7 +17197,10 @@ pub fn real(self_: &Tensor) -> Result<Tensor> {
 #[doc(alias = "torch.imag")]
 #[doc(alias = "torch.Tensor.imag")]
 pub fn imag(self_: &Tensor) -> Result<Tensor> {
-    (unary::IMAG.get(self_.key_set())?)(self_)
+    match unary::IMAG.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// `sin(pi x) / (pi x)`, 1 at 0.
@@ -14949,7 +17217,10 @@ pub fn imag(self_: &Tensor) -> Result<Tensor> {
 #[doc(alias = "torch.Tensor.sinc")]
 #[doc(alias = "torch.special.sinc")]
 pub fn sinc(self_: &Tensor) -> Result<Tensor> {
-    (unary::SINC.get(self_.key_set())?)(self_)
+    match unary::SINC.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// `sin(pi x) / (pi x)`, 1 at 0. In place: the first tensor takes the result.
@@ -14959,8 +17230,11 @@ pub fn sinc(self_: &Tensor) -> Result<Tensor> {
 /// - Errors: none.
 #[doc(alias = "torch.Tensor.sinc_")]
 pub fn sinc_(self_: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (unary::SINC_.get(self_.key_set())?)(self_)
+    or_return!(out::writable(self_));
+    match unary::SINC_.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// `sin(pi x) / (pi x)`, 1 at 0. Into `out`, which is resized where its shape differs.
@@ -14971,8 +17245,11 @@ pub fn sinc_(self_: &Tensor) -> Result<()> {
 #[doc(alias = "torch.sinc")]
 #[doc(alias = "torch.special.sinc")]
 pub fn sinc_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (unary::SINC_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match unary::SINC_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Mantissas of magnitude in `[0.5, 1)` and exponents, such that `input = mantissa * 2^exponent`.
@@ -14988,7 +17265,10 @@ pub fn sinc_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.frexp")]
 #[doc(alias = "torch.Tensor.frexp")]
 pub fn frexp(self_: &Tensor) -> Result<(Tensor, Tensor)> {
-    (unary::FREXP.get(self_.key_set())?)(self_)
+    match unary::FREXP.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Mantissas of magnitude in `[0.5, 1)` and exponents, such that `input = mantissa * 2^exponent`. Into `out`, which is resized where its shape differs.
@@ -14998,9 +17278,12 @@ pub fn frexp(self_: &Tensor) -> Result<(Tensor, Tensor)> {
 /// - Errors: integers, bool and complex numbers.
 #[doc(alias = "torch.frexp")]
 pub fn frexp_out(self_: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
-    out::writable(out0)?;
-    out::writable(out1)?;
-    (unary::FREXP_OUT.get(self_.key_set() | out0.key_set() | out1.key_set())?)(self_, out0, out1)
+    or_return!(out::writable(out0));
+    or_return!(out::writable(out1));
+    match unary::FREXP_OUT.look_up(self_.key_set() | out0.key_set() | out1.key_set()) {
+        Ok(f) => f(self_, out0, out1),
+        Err(e) => Err(e),
+    }
 }
 
 /// A copy of what `alias` is a view of.
@@ -15015,7 +17298,10 @@ pub fn frexp_out(self_: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Result
 /// ```
 #[doc(alias = "torch.alias_copy")]
 pub fn alias_copy(self_: &Tensor) -> Result<Tensor> {
-    (view_copies::ALIAS_COPY.get(self_.key_set())?)(self_)
+    match view_copies::ALIAS_COPY.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// A copy of what `alias` is a view of. Into `out`, which is resized where its shape differs.
@@ -15025,8 +17311,11 @@ pub fn alias_copy(self_: &Tensor) -> Result<Tensor> {
 /// - Errors: none.
 #[doc(alias = "torch.alias_copy")]
 pub fn alias_copy_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (view_copies::ALIAS_COPY_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match view_copies::ALIAS_COPY_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// A copy of what `as_strided` is a view of.
@@ -15048,7 +17337,10 @@ pub fn as_strided_copy(
     stride: &[i64],
     storage_offset: Option<i64>,
 ) -> Result<Tensor> {
-    (view_copies::AS_STRIDED_COPY.get(self_.key_set())?)(self_, size, stride, storage_offset)
+    match view_copies::AS_STRIDED_COPY.get(self_.key_set()) {
+        Ok(f) => f(self_, size, stride, storage_offset),
+        Err(e) => Err(e),
+    }
 }
 
 /// A copy of what `as_strided` is a view of. Into `out`, which is resized where its shape differs.
@@ -15066,14 +17358,11 @@ pub fn as_strided_copy_out(
     storage_offset: Option<i64>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (view_copies::AS_STRIDED_COPY_OUT.get(self_.key_set() | out.key_set())?)(
-        self_,
-        size,
-        stride,
-        storage_offset,
-        out,
-    )
+    or_return!(out::writable(out));
+    match view_copies::AS_STRIDED_COPY_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, size, stride, storage_offset, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// A copy of what `detach` is a view of.
@@ -15088,7 +17377,10 @@ pub fn as_strided_copy_out(
 /// ```
 #[doc(alias = "torch.detach_copy")]
 pub fn detach_copy(self_: &Tensor) -> Result<Tensor> {
-    (view_copies::DETACH_COPY.get(self_.key_set())?)(self_)
+    match view_copies::DETACH_COPY.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// A copy of what `detach` is a view of. Into `out`, which is resized where its shape differs.
@@ -15098,8 +17390,11 @@ pub fn detach_copy(self_: &Tensor) -> Result<Tensor> {
 /// - Errors: none.
 #[doc(alias = "torch.detach_copy")]
 pub fn detach_copy_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (view_copies::DETACH_COPY_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match view_copies::DETACH_COPY_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// A copy of what `diagonal` is a view of.
@@ -15116,7 +17411,10 @@ pub fn detach_copy_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// Documented defaults: `offset = 0`, `dim1 = 0`, `dim2 = 1`.
 #[doc(alias = "torch.diagonal_copy")]
 pub fn diagonal_copy(self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
-    (view_copies::DIAGONAL_COPY.get(self_.key_set())?)(self_, offset, dim1, dim2)
+    match view_copies::DIAGONAL_COPY.get(self_.key_set()) {
+        Ok(f) => f(self_, offset, dim1, dim2),
+        Err(e) => Err(e),
+    }
 }
 
 /// A copy of what `diagonal` is a view of. Into `out`, which is resized where its shape differs.
@@ -15128,8 +17426,11 @@ pub fn diagonal_copy(self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Resul
 /// Documented defaults: `offset = 0`, `dim1 = 0`, `dim2 = 1`.
 #[doc(alias = "torch.diagonal_copy")]
 pub fn diagonal_copy_out(self_: &Tensor, offset: i64, dim1: i64, dim2: i64, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (view_copies::DIAGONAL_COPY_OUT.get(self_.key_set() | out.key_set())?)(self_, offset, dim1, dim2, out)
+    or_return!(out::writable(out));
+    match view_copies::DIAGONAL_COPY_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, offset, dim1, dim2, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// A copy of what `expand` is a view of.
@@ -15146,7 +17447,10 @@ pub fn diagonal_copy_out(self_: &Tensor, offset: i64, dim1: i64, dim2: i64, out:
 /// Documented defaults: `implicit = false`.
 #[doc(alias = "torch.expand_copy")]
 pub fn expand_copy(self_: &Tensor, size: &[i64], implicit: bool) -> Result<Tensor> {
-    (view_copies::EXPAND_COPY.get(self_.key_set())?)(self_, size, implicit)
+    match view_copies::EXPAND_COPY.get(self_.key_set()) {
+        Ok(f) => f(self_, size, implicit),
+        Err(e) => Err(e),
+    }
 }
 
 /// A copy of what `expand` is a view of. Into `out`, which is resized where its shape differs.
@@ -15158,8 +17462,11 @@ pub fn expand_copy(self_: &Tensor, size: &[i64], implicit: bool) -> Result<Tenso
 /// Documented defaults: `implicit = false`.
 #[doc(alias = "torch.expand_copy")]
 pub fn expand_copy_out(self_: &Tensor, size: &[i64], implicit: bool, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (view_copies::EXPAND_COPY_OUT.get(self_.key_set() | out.key_set())?)(self_, size, implicit, out)
+    or_return!(out::writable(out));
+    match view_copies::EXPAND_COPY_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, size, implicit, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// A copy of what `permute` is a view of.
@@ -15173,7 +17480,10 @@ pub fn expand_copy_out(self_: &Tensor, size: &[i64], implicit: bool, out: &mut T
 /// ```
 #[doc(alias = "torch.permute_copy")]
 pub fn permute_copy(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
-    (view_copies::PERMUTE_COPY.get(self_.key_set())?)(self_, dims)
+    match view_copies::PERMUTE_COPY.get(self_.key_set()) {
+        Ok(f) => f(self_, dims),
+        Err(e) => Err(e),
+    }
 }
 
 /// A copy of what `permute` is a view of. Into `out`, which is resized where its shape differs.
@@ -15183,8 +17493,11 @@ pub fn permute_copy(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
 /// - Errors: an order that is no permutation of the dimensions.
 #[doc(alias = "torch.permute_copy")]
 pub fn permute_copy_out(self_: &Tensor, dims: &[i64], out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (view_copies::PERMUTE_COPY_OUT.get(self_.key_set() | out.key_set())?)(self_, dims, out)
+    or_return!(out::writable(out));
+    match view_copies::PERMUTE_COPY_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, dims, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// A copy of what `select` is a view of.
@@ -15198,7 +17511,10 @@ pub fn permute_copy_out(self_: &Tensor, dims: &[i64], out: &mut Tensor) -> Resul
 /// ```
 #[doc(alias = "torch.select_copy")]
 pub fn select_copy(self_: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
-    (view_copies::SELECT_COPY.get(self_.key_set())?)(self_, dim, index)
+    match view_copies::SELECT_COPY.get(self_.key_set()) {
+        Ok(f) => f(self_, dim, index),
+        Err(e) => Err(e),
+    }
 }
 
 /// A copy of what `select` is a view of. Into `out`, which is resized where its shape differs.
@@ -15208,8 +17524,11 @@ pub fn select_copy(self_: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
 /// - Errors: a dimension out of range. an index out of range.
 #[doc(alias = "torch.select_copy")]
 pub fn select_copy_out(self_: &Tensor, dim: i64, index: i64, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (view_copies::SELECT_COPY_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, index, out)
+    or_return!(out::writable(out));
+    match view_copies::SELECT_COPY_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, dim, index, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// A copy of what `slice` is a view of.
@@ -15232,7 +17551,10 @@ pub fn slice_copy(
     end: Option<i64>,
     step: i64,
 ) -> Result<Tensor> {
-    (view_copies::SLICE_COPY.get(self_.key_set())?)(self_, dim, start, end, step)
+    match view_copies::SLICE_COPY.get(self_.key_set()) {
+        Ok(f) => f(self_, dim, start, end, step),
+        Err(e) => Err(e),
+    }
 }
 
 /// A copy of what `slice` is a view of. Into `out`, which is resized where its shape differs.
@@ -15251,8 +17573,11 @@ pub fn slice_copy_out(
     step: i64,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (view_copies::SLICE_COPY_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, start, end, step, out)
+    or_return!(out::writable(out));
+    match view_copies::SLICE_COPY_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, dim, start, end, step, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// A copy of what `squeeze` is a view of.
@@ -15266,7 +17591,10 @@ pub fn slice_copy_out(
 /// ```
 #[doc(alias = "torch.squeeze_copy")]
 pub fn squeeze_copy(self_: &Tensor) -> Result<Tensor> {
-    (view_copies::SQUEEZE_COPY.get(self_.key_set())?)(self_)
+    match view_copies::SQUEEZE_COPY.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// A copy of what `squeeze` is a view of. Into `out`, which is resized where its shape differs.
@@ -15276,8 +17604,11 @@ pub fn squeeze_copy(self_: &Tensor) -> Result<Tensor> {
 /// - Errors: none.
 #[doc(alias = "torch.squeeze_copy")]
 pub fn squeeze_copy_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (view_copies::SQUEEZE_COPY_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match view_copies::SQUEEZE_COPY_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// A copy of what `squeeze_dim` is a view of.
@@ -15291,7 +17622,10 @@ pub fn squeeze_copy_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// ```
 #[doc(alias = "torch.squeeze_copy")]
 pub fn squeeze_dim_copy(self_: &Tensor, dim: i64) -> Result<Tensor> {
-    (view_copies::SQUEEZE_DIM_COPY.get(self_.key_set())?)(self_, dim)
+    match view_copies::SQUEEZE_DIM_COPY.get(self_.key_set()) {
+        Ok(f) => f(self_, dim),
+        Err(e) => Err(e),
+    }
 }
 
 /// A copy of what `squeeze_dim` is a view of. Into `out`, which is resized where its shape differs.
@@ -15301,8 +17635,11 @@ pub fn squeeze_dim_copy(self_: &Tensor, dim: i64) -> Result<Tensor> {
 /// - Errors: a dimension out of range.
 #[doc(alias = "torch.squeeze_copy")]
 pub fn squeeze_dim_copy_out(self_: &Tensor, dim: i64, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (view_copies::SQUEEZE_DIM_COPY_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, out)
+    or_return!(out::writable(out));
+    match view_copies::SQUEEZE_DIM_COPY_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, dim, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// A copy of what `squeeze_dims` is a view of.
@@ -15316,7 +17653,10 @@ pub fn squeeze_dim_copy_out(self_: &Tensor, dim: i64, out: &mut Tensor) -> Resul
 /// ```
 #[doc(alias = "torch.squeeze_copy")]
 pub fn squeeze_dims_copy(self_: &Tensor, dim: &[i64]) -> Result<Tensor> {
-    (view_copies::SQUEEZE_DIMS_COPY.get(self_.key_set())?)(self_, dim)
+    match view_copies::SQUEEZE_DIMS_COPY.get(self_.key_set()) {
+        Ok(f) => f(self_, dim),
+        Err(e) => Err(e),
+    }
 }
 
 /// A copy of what `squeeze_dims` is a view of. Into `out`, which is resized where its shape differs.
@@ -15326,8 +17666,11 @@ pub fn squeeze_dims_copy(self_: &Tensor, dim: &[i64]) -> Result<Tensor> {
 /// - Errors: a dimension out of range. twice the same dimension.
 #[doc(alias = "torch.squeeze_copy")]
 pub fn squeeze_dims_copy_out(self_: &Tensor, dim: &[i64], out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (view_copies::SQUEEZE_DIMS_COPY_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, out)
+    or_return!(out::writable(out));
+    match view_copies::SQUEEZE_DIMS_COPY_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, dim, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// A copy of what `t` is a view of.
@@ -15341,7 +17684,10 @@ pub fn squeeze_dims_copy_out(self_: &Tensor, dim: &[i64], out: &mut Tensor) -> R
 /// ```
 #[doc(alias = "torch.t_copy")]
 pub fn t_copy(self_: &Tensor) -> Result<Tensor> {
-    (view_copies::T_COPY.get(self_.key_set())?)(self_)
+    match view_copies::T_COPY.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// A copy of what `t` is a view of. Into `out`, which is resized where its shape differs.
@@ -15351,8 +17697,11 @@ pub fn t_copy(self_: &Tensor) -> Result<Tensor> {
 /// - Errors: more than two dimensions.
 #[doc(alias = "torch.t_copy")]
 pub fn t_copy_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (view_copies::T_COPY_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match view_copies::T_COPY_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// A copy of what `transpose` is a view of.
@@ -15366,7 +17715,10 @@ pub fn t_copy_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// ```
 #[doc(alias = "torch.transpose_copy")]
 pub fn transpose_copy(self_: &Tensor, dim0: i64, dim1: i64) -> Result<Tensor> {
-    (view_copies::TRANSPOSE_COPY.get(self_.key_set())?)(self_, dim0, dim1)
+    match view_copies::TRANSPOSE_COPY.get(self_.key_set()) {
+        Ok(f) => f(self_, dim0, dim1),
+        Err(e) => Err(e),
+    }
 }
 
 /// A copy of what `transpose` is a view of. Into `out`, which is resized where its shape differs.
@@ -15376,8 +17728,11 @@ pub fn transpose_copy(self_: &Tensor, dim0: i64, dim1: i64) -> Result<Tensor> {
 /// - Errors: a dimension out of range.
 #[doc(alias = "torch.transpose_copy")]
 pub fn transpose_copy_out(self_: &Tensor, dim0: i64, dim1: i64, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (view_copies::TRANSPOSE_COPY_OUT.get(self_.key_set() | out.key_set())?)(self_, dim0, dim1, out)
+    or_return!(out::writable(out));
+    match view_copies::TRANSPOSE_COPY_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, dim0, dim1, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// A copy of what `unfold` is a view of.
@@ -15392,7 +17747,10 @@ pub fn transpose_copy_out(self_: &Tensor, dim0: i64, dim1: i64, out: &mut Tensor
 /// ```
 #[doc(alias = "torch.unfold_copy")]
 pub fn unfold_copy(self_: &Tensor, dimension: i64, size: i64, step: i64) -> Result<Tensor> {
-    (view_copies::UNFOLD_COPY.get(self_.key_set())?)(self_, dimension, size, step)
+    match view_copies::UNFOLD_COPY.get(self_.key_set()) {
+        Ok(f) => f(self_, dimension, size, step),
+        Err(e) => Err(e),
+    }
 }
 
 /// A copy of what `unfold` is a view of. Into `out`, which is resized where its shape differs.
@@ -15402,8 +17760,11 @@ pub fn unfold_copy(self_: &Tensor, dimension: i64, size: i64, step: i64) -> Resu
 /// - Errors: a dimension out of range. slices longer than the dimension. a step below 1.
 #[doc(alias = "torch.unfold_copy")]
 pub fn unfold_copy_out(self_: &Tensor, dimension: i64, size: i64, step: i64, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (view_copies::UNFOLD_COPY_OUT.get(self_.key_set() | out.key_set())?)(self_, dimension, size, step, out)
+    or_return!(out::writable(out));
+    match view_copies::UNFOLD_COPY_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, dimension, size, step, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// A copy of what `unsqueeze` is a view of.
@@ -15417,7 +17778,10 @@ pub fn unfold_copy_out(self_: &Tensor, dimension: i64, size: i64, step: i64, out
 /// ```
 #[doc(alias = "torch.unsqueeze_copy")]
 pub fn unsqueeze_copy(self_: &Tensor, dim: i64) -> Result<Tensor> {
-    (view_copies::UNSQUEEZE_COPY.get(self_.key_set())?)(self_, dim)
+    match view_copies::UNSQUEEZE_COPY.get(self_.key_set()) {
+        Ok(f) => f(self_, dim),
+        Err(e) => Err(e),
+    }
 }
 
 /// A copy of what `unsqueeze` is a view of. Into `out`, which is resized where its shape differs.
@@ -15427,8 +17791,11 @@ pub fn unsqueeze_copy(self_: &Tensor, dim: i64) -> Result<Tensor> {
 /// - Errors: a dimension out of range.
 #[doc(alias = "torch.unsqueeze_copy")]
 pub fn unsqueeze_copy_out(self_: &Tensor, dim: i64, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (view_copies::UNSQUEEZE_COPY_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, out)
+    or_return!(out::writable(out));
+    match view_copies::UNSQUEEZE_COPY_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, dim, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// A copy of what `view` is a view of.
@@ -15442,7 +17809,10 @@ pub fn unsqueeze_copy_out(self_: &Tensor, dim: i64, out: &mut Tensor) -> Result<
 /// ```
 #[doc(alias = "torch.view_copy")]
 pub fn view_copy(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
-    (view_copies::VIEW_COPY.get(self_.key_set())?)(self_, size)
+    match view_copies::VIEW_COPY.get(self_.key_set()) {
+        Ok(f) => f(self_, size),
+        Err(e) => Err(e),
+    }
 }
 
 /// A copy of what `view` is a view of. Into `out`, which is resized where its shape differs.
@@ -15452,8 +17822,11 @@ pub fn view_copy(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
 /// - Errors: another number of elements. strides that do not allow a view.
 #[doc(alias = "torch.view_copy")]
 pub fn view_copy_out(self_: &Tensor, size: &[i64], out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (view_copies::VIEW_COPY_OUT.get(self_.key_set() | out.key_set())?)(self_, size, out)
+    or_return!(out::writable(out));
+    match view_copies::VIEW_COPY_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, size, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// A copy of what `view_dtype` is a view of.
@@ -15468,7 +17841,10 @@ pub fn view_copy_out(self_: &Tensor, size: &[i64], out: &mut Tensor) -> Result<(
 /// ```
 #[doc(alias = "torch.view_copy")]
 pub fn view_dtype_copy(self_: &Tensor, dtype: DType) -> Result<Tensor> {
-    (view_copies::VIEW_DTYPE_COPY.get(self_.key_set())?)(self_, dtype)
+    match view_copies::VIEW_DTYPE_COPY.get(self_.key_set()) {
+        Ok(f) => f(self_, dtype),
+        Err(e) => Err(e),
+    }
 }
 
 /// A copy of what `view_dtype` is a view of. Into `out`, which is resized where its shape differs.
@@ -15478,8 +17854,11 @@ pub fn view_dtype_copy(self_: &Tensor, dtype: DType) -> Result<Tensor> {
 /// - Errors: a last dimension that does not divide, or is not dense.
 #[doc(alias = "torch.view_copy")]
 pub fn view_dtype_copy_out(self_: &Tensor, dtype: DType, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (view_copies::VIEW_DTYPE_COPY_OUT.get(self_.key_set() | out.key_set())?)(self_, dtype, out)
+    or_return!(out::writable(out));
+    match view_copies::VIEW_DTYPE_COPY_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, dtype, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// A copy of what `view_as_real` is a view of.
@@ -15494,7 +17873,10 @@ pub fn view_dtype_copy_out(self_: &Tensor, dtype: DType, out: &mut Tensor) -> Re
 /// ```
 #[doc(alias = "torch.view_as_real_copy")]
 pub fn view_as_real_copy(self_: &Tensor) -> Result<Tensor> {
-    (view_copies::VIEW_AS_REAL_COPY.get(self_.key_set())?)(self_)
+    match view_copies::VIEW_AS_REAL_COPY.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// A copy of what `view_as_real` is a view of. Into `out`, which is resized where its shape differs.
@@ -15504,8 +17886,11 @@ pub fn view_as_real_copy(self_: &Tensor) -> Result<Tensor> {
 /// - Errors: an input that is not complex.
 #[doc(alias = "torch.view_as_real_copy")]
 pub fn view_as_real_copy_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (view_copies::VIEW_AS_REAL_COPY_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match view_copies::VIEW_AS_REAL_COPY_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// A copy of what `view_as_complex` is a view of.
@@ -15519,7 +17904,10 @@ pub fn view_as_real_copy_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// ```
 #[doc(alias = "torch.view_as_complex_copy")]
 pub fn view_as_complex_copy(self_: &Tensor) -> Result<Tensor> {
-    (view_copies::VIEW_AS_COMPLEX_COPY.get(self_.key_set())?)(self_)
+    match view_copies::VIEW_AS_COMPLEX_COPY.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// A copy of what `view_as_complex` is a view of. Into `out`, which is resized where its shape differs.
@@ -15529,8 +17917,11 @@ pub fn view_as_complex_copy(self_: &Tensor) -> Result<Tensor> {
 /// - Errors: a last dimension other than 2, or not dense. other dtypes.
 #[doc(alias = "torch.view_as_complex_copy")]
 pub fn view_as_complex_copy_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (view_copies::VIEW_AS_COMPLEX_COPY_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match view_copies::VIEW_AS_COMPLEX_COPY_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Copies of what `unbind` makes views of.
@@ -15546,7 +17937,10 @@ pub fn view_as_complex_copy_out(self_: &Tensor, out: &mut Tensor) -> Result<()> 
 /// Documented defaults: `dim = 0`.
 #[doc(alias = "torch.unbind_copy")]
 pub fn unbind_copy(self_: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
-    (view_copies::UNBIND_COPY.get(self_.key_set())?)(self_, dim)
+    match view_copies::UNBIND_COPY.get(self_.key_set()) {
+        Ok(f) => f(self_, dim),
+        Err(e) => Err(e),
+    }
 }
 
 /// Copies of what `split` makes views of.
@@ -15562,7 +17956,10 @@ pub fn unbind_copy(self_: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
 /// Documented defaults: `dim = 0`.
 #[doc(alias = "torch.split_copy")]
 pub fn split_copy(self_: &Tensor, split_size: i64, dim: i64) -> Result<Vec<Tensor>> {
-    (view_copies::SPLIT_COPY.get(self_.key_set())?)(self_, split_size, dim)
+    match view_copies::SPLIT_COPY.get(self_.key_set()) {
+        Ok(f) => f(self_, split_size, dim),
+        Err(e) => Err(e),
+    }
 }
 
 /// Copies of what `split_with_sizes` makes views of.
@@ -15578,7 +17975,10 @@ pub fn split_copy(self_: &Tensor, split_size: i64, dim: i64) -> Result<Vec<Tenso
 /// Documented defaults: `dim = 0`.
 #[doc(alias = "torch.split_with_sizes_copy")]
 pub fn split_with_sizes_copy(self_: &Tensor, split_sizes: &[i64], dim: i64) -> Result<Vec<Tensor>> {
-    (view_copies::SPLIT_WITH_SIZES_COPY.get(self_.key_set())?)(self_, split_sizes, dim)
+    match view_copies::SPLIT_WITH_SIZES_COPY.get(self_.key_set()) {
+        Ok(f) => f(self_, split_sizes, dim),
+        Err(e) => Err(e),
+    }
 }
 
 /// As `chunk`, with parts of their own that may be written without regard to the others.
@@ -15595,7 +17995,10 @@ pub fn split_with_sizes_copy(self_: &Tensor, split_sizes: &[i64], dim: i64) -> R
 #[doc(alias = "torch.unsafe_chunk")]
 #[doc(alias = "torch.Tensor.unsafe_chunk")]
 pub fn unsafe_chunk(self_: &Tensor, chunks: i64, dim: i64) -> Result<Vec<Tensor>> {
-    (view_copies::UNSAFE_CHUNK.get(self_.key_set())?)(self_, chunks, dim)
+    match view_copies::UNSAFE_CHUNK.get(self_.key_set()) {
+        Ok(f) => f(self_, chunks, dim),
+        Err(e) => Err(e),
+    }
 }
 
 /// As `split`, with parts of their own that may be written without regard to the others.
@@ -15612,7 +18015,10 @@ pub fn unsafe_chunk(self_: &Tensor, chunks: i64, dim: i64) -> Result<Vec<Tensor>
 #[doc(alias = "torch.unsafe_split")]
 #[doc(alias = "torch.Tensor.unsafe_split")]
 pub fn unsafe_split(self_: &Tensor, split_size: i64, dim: i64) -> Result<Vec<Tensor>> {
-    (view_copies::UNSAFE_SPLIT.get(self_.key_set())?)(self_, split_size, dim)
+    match view_copies::UNSAFE_SPLIT.get(self_.key_set()) {
+        Ok(f) => f(self_, split_size, dim),
+        Err(e) => Err(e),
+    }
 }
 
 /// As `split_with_sizes`, with parts of their own that may be written without regard to the others.
@@ -15629,7 +18035,10 @@ pub fn unsafe_split(self_: &Tensor, split_size: i64, dim: i64) -> Result<Vec<Ten
 #[doc(alias = "torch.unsafe_split_with_sizes")]
 #[doc(alias = "torch.Tensor.unsafe_split_with_sizes")]
 pub fn unsafe_split_with_sizes(self_: &Tensor, split_sizes: &[i64], dim: i64) -> Result<Vec<Tensor>> {
-    (view_copies::UNSAFE_SPLIT_WITH_SIZES.get(self_.key_set())?)(self_, split_sizes, dim)
+    match view_copies::UNSAFE_SPLIT_WITH_SIZES.get(self_.key_set()) {
+        Ok(f) => f(self_, split_sizes, dim),
+        Err(e) => Err(e),
+    }
 }
 
 /// The same elements in another shape, without a copy.
@@ -15643,7 +18052,10 @@ pub fn unsafe_split_with_sizes(self_: &Tensor, split_sizes: &[i64], dim: i64) ->
 /// ```
 #[doc(alias = "torch.Tensor.view")]
 pub fn view(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
-    (views::VIEW.get(self_.key_set())?)(self_, size)
+    match views::VIEW.get(self_.key_set()) {
+        Ok(f) => f(self_, size),
+        Err(e) => Err(e),
+    }
 }
 
 /// The same bytes read as another dtype.
@@ -15657,7 +18069,10 @@ pub fn view(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
 /// ```
 #[doc(alias = "torch.Tensor.view")]
 pub fn view_dtype(self_: &Tensor, dtype: DType) -> Result<Tensor> {
-    (views::VIEW_DTYPE.get(self_.key_set())?)(self_, dtype)
+    match views::VIEW_DTYPE.get(self_.key_set()) {
+        Ok(f) => f(self_, dtype),
+        Err(e) => Err(e),
+    }
 }
 
 /// A view with any sizes, strides and offset.
@@ -15679,7 +18094,10 @@ pub fn as_strided(
     stride: &[i64],
     storage_offset: Option<i64>,
 ) -> Result<Tensor> {
-    (views::AS_STRIDED.get(self_.key_set())?)(self_, size, stride, storage_offset)
+    match views::AS_STRIDED.get(self_.key_set()) {
+        Ok(f) => f(self_, size, stride, storage_offset),
+        Err(e) => Err(e),
+    }
 }
 
 /// Swaps two dimensions.
@@ -15694,7 +18112,10 @@ pub fn as_strided(
 #[doc(alias = "torch.transpose")]
 #[doc(alias = "torch.Tensor.transpose")]
 pub fn transpose(self_: &Tensor, dim0: i64, dim1: i64) -> Result<Tensor> {
-    (views::TRANSPOSE.get(self_.key_set())?)(self_, dim0, dim1)
+    match views::TRANSPOSE.get(self_.key_set()) {
+        Ok(f) => f(self_, dim0, dim1),
+        Err(e) => Err(e),
+    }
 }
 
 /// Reorders the dimensions.
@@ -15710,7 +18131,10 @@ pub fn transpose(self_: &Tensor, dim0: i64, dim1: i64) -> Result<Tensor> {
 #[doc(alias = "torch.permute")]
 #[doc(alias = "torch.Tensor.permute")]
 pub fn permute(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
-    (views::PERMUTE.get(self_.key_set())?)(self_, dims)
+    match views::PERMUTE.get(self_.key_set()) {
+        Ok(f) => f(self_, dims),
+        Err(e) => Err(e),
+    }
 }
 
 /// Repeats dimensions of size 1 without a copy.
@@ -15726,7 +18150,10 @@ pub fn permute(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
 /// Documented defaults: `implicit = false`.
 #[doc(alias = "torch.Tensor.expand")]
 pub fn expand(self_: &Tensor, size: &[i64], implicit: bool) -> Result<Tensor> {
-    (views::EXPAND.get(self_.key_set())?)(self_, size, implicit)
+    match views::EXPAND.get(self_.key_set()) {
+        Ok(f) => f(self_, size, implicit),
+        Err(e) => Err(e),
+    }
 }
 
 /// Inserts a dimension of size 1.
@@ -15742,7 +18169,10 @@ pub fn expand(self_: &Tensor, size: &[i64], implicit: bool) -> Result<Tensor> {
 #[doc(alias = "torch.unsqueeze")]
 #[doc(alias = "torch.Tensor.unsqueeze")]
 pub fn unsqueeze(self_: &Tensor, dim: i64) -> Result<Tensor> {
-    (views::UNSQUEEZE.get(self_.key_set())?)(self_, dim)
+    match views::UNSQUEEZE.get(self_.key_set()) {
+        Ok(f) => f(self_, dim),
+        Err(e) => Err(e),
+    }
 }
 
 /// Removes all dimensions of size 1.
@@ -15757,7 +18187,10 @@ pub fn unsqueeze(self_: &Tensor, dim: i64) -> Result<Tensor> {
 #[doc(alias = "torch.squeeze")]
 #[doc(alias = "torch.Tensor.squeeze")]
 pub fn squeeze(self_: &Tensor) -> Result<Tensor> {
-    (views::SQUEEZE.get(self_.key_set())?)(self_)
+    match views::SQUEEZE.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Removes a dimension if its size is 1.
@@ -15772,7 +18205,10 @@ pub fn squeeze(self_: &Tensor) -> Result<Tensor> {
 #[doc(alias = "torch.squeeze")]
 #[doc(alias = "torch.Tensor.squeeze")]
 pub fn squeeze_dim(self_: &Tensor, dim: i64) -> Result<Tensor> {
-    (views::SQUEEZE_DIM.get(self_.key_set())?)(self_, dim)
+    match views::SQUEEZE_DIM.get(self_.key_set()) {
+        Ok(f) => f(self_, dim),
+        Err(e) => Err(e),
+    }
 }
 
 /// Removes the given dimensions whose size is 1.
@@ -15787,7 +18223,10 @@ pub fn squeeze_dim(self_: &Tensor, dim: i64) -> Result<Tensor> {
 #[doc(alias = "torch.squeeze")]
 #[doc(alias = "torch.Tensor.squeeze")]
 pub fn squeeze_dims(self_: &Tensor, dim: &[i64]) -> Result<Tensor> {
-    (views::SQUEEZE_DIMS.get(self_.key_set())?)(self_, dim)
+    match views::SQUEEZE_DIMS.get(self_.key_set()) {
+        Ok(f) => f(self_, dim),
+        Err(e) => Err(e),
+    }
 }
 
 /// One slice along a dimension, which is removed.
@@ -15802,7 +18241,10 @@ pub fn squeeze_dims(self_: &Tensor, dim: &[i64]) -> Result<Tensor> {
 #[doc(alias = "torch.select")]
 #[doc(alias = "torch.Tensor.select")]
 pub fn select(self_: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
-    (views::SELECT.get(self_.key_set())?)(self_, dim, index)
+    match views::SELECT.get(self_.key_set()) {
+        Ok(f) => f(self_, dim, index),
+        Err(e) => Err(e),
+    }
 }
 
 /// A range of a dimension, with a step.
@@ -15813,7 +18255,10 @@ pub fn select(self_: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
 ///
 /// Documented defaults: `dim = 0`, `start = None`, `end = None`, `step = 1`.
 pub fn slice(self_: &Tensor, dim: i64, start: Option<i64>, end: Option<i64>, step: i64) -> Result<Tensor> {
-    (views::SLICE.get(self_.key_set())?)(self_, dim, start, end, step)
+    match views::SLICE.get(self_.key_set()) {
+        Ok(f) => f(self_, dim, start, end, step),
+        Err(e) => Err(e),
+    }
 }
 
 /// The diagonal of two dimensions, as the last dimension.
@@ -15830,7 +18275,10 @@ pub fn slice(self_: &Tensor, dim: i64, start: Option<i64>, end: Option<i64>, ste
 #[doc(alias = "torch.diagonal")]
 #[doc(alias = "torch.Tensor.diagonal")]
 pub fn diagonal(self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
-    (views::DIAGONAL.get(self_.key_set())?)(self_, offset, dim1, dim2)
+    match views::DIAGONAL.get(self_.key_set()) {
+        Ok(f) => f(self_, offset, dim1, dim2),
+        Err(e) => Err(e),
+    }
 }
 
 /// All slices of `size` along a dimension, as a new last dimension.
@@ -15844,7 +18292,10 @@ pub fn diagonal(self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Ten
 /// ```
 #[doc(alias = "torch.Tensor.unfold")]
 pub fn unfold(self_: &Tensor, dimension: i64, size: i64, step: i64) -> Result<Tensor> {
-    (views::UNFOLD.get(self_.key_set())?)(self_, dimension, size, step)
+    match views::UNFOLD.get(self_.key_set()) {
+        Ok(f) => f(self_, dimension, size, step),
+        Err(e) => Err(e),
+    }
 }
 
 /// All slices along a dimension, which is removed.
@@ -15861,7 +18312,10 @@ pub fn unfold(self_: &Tensor, dimension: i64, size: i64, step: i64) -> Result<Te
 #[doc(alias = "torch.unbind")]
 #[doc(alias = "torch.Tensor.unbind")]
 pub fn unbind(self_: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
-    (views::UNBIND.get(self_.key_set())?)(self_, dim)
+    match views::UNBIND.get(self_.key_set()) {
+        Ok(f) => f(self_, dim),
+        Err(e) => Err(e),
+    }
 }
 
 /// Chunks of `split_size` along a dimension.
@@ -15878,7 +18332,10 @@ pub fn unbind(self_: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
 #[doc(alias = "torch.split")]
 #[doc(alias = "torch.Tensor.split")]
 pub fn split(self_: &Tensor, split_size: i64, dim: i64) -> Result<Vec<Tensor>> {
-    (views::SPLIT.get(self_.key_set())?)(self_, split_size, dim)
+    match views::SPLIT.get(self_.key_set()) {
+        Ok(f) => f(self_, split_size, dim),
+        Err(e) => Err(e),
+    }
 }
 
 /// Chunks of the given sizes along a dimension.
@@ -15895,7 +18352,10 @@ pub fn split(self_: &Tensor, split_size: i64, dim: i64) -> Result<Vec<Tensor>> {
 #[doc(alias = "torch.split_with_sizes")]
 #[doc(alias = "torch.Tensor.split_with_sizes")]
 pub fn split_with_sizes(self_: &Tensor, split_sizes: &[i64], dim: i64) -> Result<Vec<Tensor>> {
-    (views::SPLIT_WITH_SIZES.get(self_.key_set())?)(self_, split_sizes, dim)
+    match views::SPLIT_WITH_SIZES.get(self_.key_set()) {
+        Ok(f) => f(self_, split_sizes, dim),
+        Err(e) => Err(e),
+    }
 }
 
 /// A view of the whole tensor.
@@ -15904,7 +18364,10 @@ pub fn split_with_sizes(self_: &Tensor, split_sizes: &[i64], dim: i64) -> Result
 /// - Dtypes: all; the result has the input's dtype.
 /// - Errors: none.
 pub fn alias(self_: &Tensor) -> Result<Tensor> {
-    (views::ALIAS.get(self_.key_set())?)(self_)
+    match views::ALIAS.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// The same memory without history.
@@ -15920,7 +18383,10 @@ pub fn alias(self_: &Tensor) -> Result<Tensor> {
 #[doc(alias = "torch.detach")]
 #[doc(alias = "torch.Tensor.detach")]
 pub fn detach(self_: &Tensor) -> Result<Tensor> {
-    (views::DETACH.get(self_.key_set())?)(self_)
+    match views::DETACH.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// A complex tensor as a real one with a last dimension of 2.
@@ -15936,7 +18402,10 @@ pub fn detach(self_: &Tensor) -> Result<Tensor> {
 #[doc(alias = "torch.view_as_real")]
 #[doc(alias = "torch.Tensor.view_as_real")]
 pub fn view_as_real(self_: &Tensor) -> Result<Tensor> {
-    (views::VIEW_AS_REAL.get(self_.key_set())?)(self_)
+    match views::VIEW_AS_REAL.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// A real tensor with a last dimension of 2 as a complex one.
@@ -15951,7 +18420,10 @@ pub fn view_as_real(self_: &Tensor) -> Result<Tensor> {
 #[doc(alias = "torch.view_as_complex")]
 #[doc(alias = "torch.Tensor.view_as_complex")]
 pub fn view_as_complex(self_: &Tensor) -> Result<Tensor> {
-    (views::VIEW_AS_COMPLEX.get(self_.key_set())?)(self_)
+    match views::VIEW_AS_COMPLEX.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// The lazy conjugate.
@@ -15960,7 +18432,10 @@ pub fn view_as_complex(self_: &Tensor) -> Result<Tensor> {
 /// - Dtypes: complex numbers; the result has the input's dtype.
 /// - Errors: none.
 pub fn conj_view(self_: &Tensor) -> Result<Tensor> {
-    (views::CONJ_VIEW.get(self_.key_set())?)(self_)
+    match views::CONJ_VIEW.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// The lazy negative.
@@ -15969,7 +18444,10 @@ pub fn conj_view(self_: &Tensor) -> Result<Tensor> {
 /// - Dtypes: all; the result has the input's dtype.
 /// - Errors: none.
 pub fn neg_view(self_: &Tensor) -> Result<Tensor> {
-    (views::NEG_VIEW.get(self_.key_set())?)(self_)
+    match views::NEG_VIEW.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// The complex conjugate, as a lazy view; a real tensor is itself.
@@ -15985,7 +18463,10 @@ pub fn neg_view(self_: &Tensor) -> Result<Tensor> {
 #[doc(alias = "torch.conj")]
 #[doc(alias = "torch.Tensor.conj")]
 pub fn conj(self_: &Tensor) -> Result<Tensor> {
-    (views::CONJ.get(self_.key_set())?)(self_)
+    match views::CONJ.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Transposes a matrix.
@@ -16000,7 +18481,10 @@ pub fn conj(self_: &Tensor) -> Result<Tensor> {
 #[doc(alias = "torch.t")]
 #[doc(alias = "torch.Tensor.t")]
 pub fn t(self_: &Tensor) -> Result<Tensor> {
-    (views::T.get(self_.key_set())?)(self_)
+    match views::T.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// `length` elements of a dimension from `start`.
@@ -16015,7 +18499,10 @@ pub fn t(self_: &Tensor) -> Result<Tensor> {
 #[doc(alias = "torch.narrow")]
 #[doc(alias = "torch.Tensor.narrow")]
 pub fn narrow(self_: &Tensor, dim: i64, start: i64, length: i64) -> Result<Tensor> {
-    (views::NARROW.get(self_.key_set())?)(self_, dim, start, length)
+    match views::NARROW.get(self_.key_set()) {
+        Ok(f) => f(self_, dim, start, length),
+        Err(e) => Err(e),
+    }
 }
 
 /// The same elements in another shape: a view where possible, else a copy.
@@ -16030,7 +18517,10 @@ pub fn narrow(self_: &Tensor, dim: i64, start: i64, length: i64) -> Result<Tenso
 #[doc(alias = "torch.reshape")]
 #[doc(alias = "torch.Tensor.reshape")]
 pub fn reshape(self_: &Tensor, shape: &[i64]) -> Result<Tensor> {
-    (views::RESHAPE.get(self_.key_set())?)(self_, shape)
+    match views::RESHAPE.get(self_.key_set()) {
+        Ok(f) => f(self_, shape),
+        Err(e) => Err(e),
+    }
 }
 
 /// Joins a range of dimensions into one.
@@ -16047,7 +18537,10 @@ pub fn reshape(self_: &Tensor, shape: &[i64]) -> Result<Tensor> {
 #[doc(alias = "torch.flatten")]
 #[doc(alias = "torch.Tensor.flatten")]
 pub fn flatten(self_: &Tensor, start_dim: i64, end_dim: i64) -> Result<Tensor> {
-    (views::FLATTEN.get(self_.key_set())?)(self_, start_dim, end_dim)
+    match views::FLATTEN.get(self_.key_set()) {
+        Ok(f) => f(self_, start_dim, end_dim),
+        Err(e) => Err(e),
+    }
 }
 
 /// Chunks of the given sizes along a dimension.
@@ -16064,7 +18557,10 @@ pub fn flatten(self_: &Tensor, start_dim: i64, end_dim: i64) -> Result<Tensor> {
 #[doc(alias = "torch.split")]
 #[doc(alias = "torch.Tensor.split")]
 pub fn split_sizes(self_: &Tensor, split_size: &[i64], dim: i64) -> Result<Vec<Tensor>> {
-    (views::SPLIT_SIZES.get(self_.key_set())?)(self_, split_size, dim)
+    match views::SPLIT_SIZES.get(self_.key_set()) {
+        Ok(f) => f(self_, split_size, dim),
+        Err(e) => Err(e),
+    }
 }
 
 /// `diagonal` of the last two dimensions unless others are named.
@@ -16081,7 +18577,10 @@ pub fn split_sizes(self_: &Tensor, split_size: &[i64], dim: i64) -> Result<Vec<T
 /// Documented defaults: `offset = 0`, `dim1 = -2`, `dim2 = -1`.
 #[doc(alias = "torch.linalg.diagonal")]
 pub fn linalg_diagonal(a: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
-    (views::LINALG_DIAGONAL.get(a.key_set())?)(a, offset, dim1, dim2)
+    match views::LINALG_DIAGONAL.get(a.key_set()) {
+        Ok(f) => f(a, offset, dim1, dim2),
+        Err(e) => Err(e),
+    }
 }
 
 /// Hann's window: `0.5 - 0.5 cos(2 pi k / n)`.
@@ -16110,14 +18609,10 @@ pub fn hann_window(
     if pin_memory == Some(true) {
         return pinned::made(hann_window(window_length, periodic, dtype, layout, device, None)?);
     }
-    (windows::HANN_WINDOW.get(device_keys(device))?)(
-        window_length,
-        periodic,
-        dtype,
-        layout,
-        device,
-        pin_memory,
-    )
+    match windows::HANN_WINDOW.get(device_keys(device)) {
+        Ok(f) => f(window_length, periodic, dtype, layout, device, pin_memory),
+        Err(e) => Err(e),
+    }
 }
 
 /// Hamming's window: `alpha - beta cos(2 pi k / n)`.
@@ -16157,16 +18652,10 @@ pub fn hamming_window(
             None,
         )?);
     }
-    (windows::HAMMING_WINDOW.get(device_keys(device))?)(
-        window_length,
-        periodic,
-        alpha,
-        beta,
-        dtype,
-        layout,
-        device,
-        pin_memory,
-    )
+    match windows::HAMMING_WINDOW.get(device_keys(device)) {
+        Ok(f) => f(window_length, periodic, alpha, beta, dtype, layout, device, pin_memory),
+        Err(e) => Err(e),
+    }
 }
 
 /// Blackman's window: `0.42 - 0.5 cos(2 pi k / n) + 0.08 cos(4 pi k / n)`.
@@ -16195,14 +18684,10 @@ pub fn blackman_window(
     if pin_memory == Some(true) {
         return pinned::made(blackman_window(window_length, periodic, dtype, layout, device, None)?);
     }
-    (windows::BLACKMAN_WINDOW.get(device_keys(device))?)(
-        window_length,
-        periodic,
-        dtype,
-        layout,
-        device,
-        pin_memory,
-    )
+    match windows::BLACKMAN_WINDOW.get(device_keys(device)) {
+        Ok(f) => f(window_length, periodic, dtype, layout, device, pin_memory),
+        Err(e) => Err(e),
+    }
 }
 
 /// Bartlett's window, a triangle: `1 - |2 k / n - 1|`.
@@ -16230,14 +18715,10 @@ pub fn bartlett_window(
     if pin_memory == Some(true) {
         return pinned::made(bartlett_window(window_length, periodic, dtype, layout, device, None)?);
     }
-    (windows::BARTLETT_WINDOW.get(device_keys(device))?)(
-        window_length,
-        periodic,
-        dtype,
-        layout,
-        device,
-        pin_memory,
-    )
+    match windows::BARTLETT_WINDOW.get(device_keys(device)) {
+        Ok(f) => f(window_length, periodic, dtype, layout, device, pin_memory),
+        Err(e) => Err(e),
+    }
 }
 
 /// Kaiser's window: `I0(beta sqrt(1 - (2 k / n - 1)^2)) / I0(beta)`.
@@ -16267,15 +18748,10 @@ pub fn kaiser_window(
     if pin_memory == Some(true) {
         return pinned::made(kaiser_window(window_length, periodic, beta, dtype, layout, device, None)?);
     }
-    (windows::KAISER_WINDOW.get(device_keys(device))?)(
-        window_length,
-        periodic,
-        beta,
-        dtype,
-        layout,
-        device,
-        pin_memory,
-    )
+    match windows::KAISER_WINDOW.get(device_keys(device)) {
+        Ok(f) => f(window_length, periodic, beta, dtype, layout, device, pin_memory),
+        Err(e) => Err(e),
+    }
 }
 
 /// Bartlett's window, a triangle: `1 - |2 k / n - 1|`.
@@ -16303,7 +18779,10 @@ pub fn signal_bartlett(
     if pin_memory == Some(true) {
         return pinned::made(signal_bartlett(m, sym, dtype, layout, device, None)?);
     }
-    (windows::SIGNAL_BARTLETT.get(device_keys(device))?)(m, sym, dtype, layout, device, pin_memory)
+    match windows::SIGNAL_BARTLETT.get(device_keys(device)) {
+        Ok(f) => f(m, sym, dtype, layout, device, pin_memory),
+        Err(e) => Err(e),
+    }
 }
 
 /// Blackman's window: `0.42 - 0.5 cos(2 pi k / n) + 0.08 cos(4 pi k / n)`.
@@ -16332,7 +18811,10 @@ pub fn signal_blackman(
     if pin_memory == Some(true) {
         return pinned::made(signal_blackman(m, sym, dtype, layout, device, None)?);
     }
-    (windows::SIGNAL_BLACKMAN.get(device_keys(device))?)(m, sym, dtype, layout, device, pin_memory)
+    match windows::SIGNAL_BLACKMAN.get(device_keys(device)) {
+        Ok(f) => f(m, sym, dtype, layout, device, pin_memory),
+        Err(e) => Err(e),
+    }
 }
 
 /// Half a wave: `sin(pi (k + 0.5) / (n + 1))`.
@@ -16361,7 +18843,10 @@ pub fn signal_cosine(
     if pin_memory == Some(true) {
         return pinned::made(signal_cosine(m, sym, dtype, layout, device, None)?);
     }
-    (windows::SIGNAL_COSINE.get(device_keys(device))?)(m, sym, dtype, layout, device, pin_memory)
+    match windows::SIGNAL_COSINE.get(device_keys(device)) {
+        Ok(f) => f(m, sym, dtype, layout, device, pin_memory),
+        Err(e) => Err(e),
+    }
 }
 
 /// Exponentials on both sides: `exp(-|k - center| / tau)`; the center is `n / 2` if none is given.
@@ -16392,9 +18877,10 @@ pub fn signal_exponential(
     if pin_memory == Some(true) {
         return pinned::made(signal_exponential(m, center, tau, sym, dtype, layout, device, None)?);
     }
-    (windows::SIGNAL_EXPONENTIAL.get(device_keys(device))?)(
-        m, center, tau, sym, dtype, layout, device, pin_memory,
-    )
+    match windows::SIGNAL_EXPONENTIAL.get(device_keys(device)) {
+        Ok(f) => f(m, center, tau, sym, dtype, layout, device, pin_memory),
+        Err(e) => Err(e),
+    }
 }
 
 /// A Gaussian: `exp(-((k - n / 2) / std)^2 / 2)`.
@@ -16424,7 +18910,10 @@ pub fn signal_gaussian(
     if pin_memory == Some(true) {
         return pinned::made(signal_gaussian(m, std, sym, dtype, layout, device, None)?);
     }
-    (windows::SIGNAL_GAUSSIAN.get(device_keys(device))?)(m, std, sym, dtype, layout, device, pin_memory)
+    match windows::SIGNAL_GAUSSIAN.get(device_keys(device)) {
+        Ok(f) => f(m, std, sym, dtype, layout, device, pin_memory),
+        Err(e) => Err(e),
+    }
 }
 
 /// A sum of cosines with the coefficients `a`, of which every second is subtracted: `sum of (-1)^i a[i] cos(2 pi i k / n)`.
@@ -16454,7 +18943,10 @@ pub fn signal_general_cosine(
     if pin_memory == Some(true) {
         return pinned::made(signal_general_cosine(m, a, sym, dtype, layout, device, None)?);
     }
-    (windows::SIGNAL_GENERAL_COSINE.get(device_keys(device))?)(m, a, sym, dtype, layout, device, pin_memory)
+    match windows::SIGNAL_GENERAL_COSINE.get(device_keys(device)) {
+        Ok(f) => f(m, a, sym, dtype, layout, device, pin_memory),
+        Err(e) => Err(e),
+    }
 }
 
 /// `alpha - (1 - alpha) cos(2 pi k / n)`.
@@ -16484,9 +18976,10 @@ pub fn signal_general_hamming(
     if pin_memory == Some(true) {
         return pinned::made(signal_general_hamming(m, alpha, sym, dtype, layout, device, None)?);
     }
-    (windows::SIGNAL_GENERAL_HAMMING.get(device_keys(device))?)(
-        m, alpha, sym, dtype, layout, device, pin_memory,
-    )
+    match windows::SIGNAL_GENERAL_HAMMING.get(device_keys(device)) {
+        Ok(f) => f(m, alpha, sym, dtype, layout, device, pin_memory),
+        Err(e) => Err(e),
+    }
 }
 
 /// Hamming's window: `0.54 - 0.46 cos(2 pi k / n)`.
@@ -16515,7 +19008,10 @@ pub fn signal_hamming(
     if pin_memory == Some(true) {
         return pinned::made(signal_hamming(m, sym, dtype, layout, device, None)?);
     }
-    (windows::SIGNAL_HAMMING.get(device_keys(device))?)(m, sym, dtype, layout, device, pin_memory)
+    match windows::SIGNAL_HAMMING.get(device_keys(device)) {
+        Ok(f) => f(m, sym, dtype, layout, device, pin_memory),
+        Err(e) => Err(e),
+    }
 }
 
 /// Hann's window: `0.5 - 0.5 cos(2 pi k / n)`.
@@ -16544,7 +19040,10 @@ pub fn signal_hann(
     if pin_memory == Some(true) {
         return pinned::made(signal_hann(m, sym, dtype, layout, device, None)?);
     }
-    (windows::SIGNAL_HANN.get(device_keys(device))?)(m, sym, dtype, layout, device, pin_memory)
+    match windows::SIGNAL_HANN.get(device_keys(device)) {
+        Ok(f) => f(m, sym, dtype, layout, device, pin_memory),
+        Err(e) => Err(e),
+    }
 }
 
 /// Kaiser's window: `I0(beta sqrt(1 - (2 k / n - 1)^2)) / I0(beta)`.
@@ -16574,7 +19073,10 @@ pub fn signal_kaiser(
     if pin_memory == Some(true) {
         return pinned::made(signal_kaiser(m, beta, sym, dtype, layout, device, None)?);
     }
-    (windows::SIGNAL_KAISER.get(device_keys(device))?)(m, beta, sym, dtype, layout, device, pin_memory)
+    match windows::SIGNAL_KAISER.get(device_keys(device)) {
+        Ok(f) => f(m, beta, sym, dtype, layout, device, pin_memory),
+        Err(e) => Err(e),
+    }
 }
 
 /// Nuttall's window, a sum of four cosines.
@@ -16603,37 +19105,52 @@ pub fn signal_nuttall(
     if pin_memory == Some(true) {
         return pinned::made(signal_nuttall(m, sym, dtype, layout, device, None)?);
     }
-    (windows::SIGNAL_NUTTALL.get(device_keys(device))?)(m, sym, dtype, layout, device, pin_memory)
+    match windows::SIGNAL_NUTTALL.get(device_keys(device)) {
+        Ok(f) => f(m, sym, dtype, layout, device, pin_memory),
+        Err(e) => Err(e),
+    }
 }
 
 /// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list.
 #[doc(alias = "torch._foreach_add")]
 pub fn _foreach_add_scalar(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
-    (foreach::_FOREACH_ADD_SCALAR.get(list_keys(self_))?)(self_, scalar)
+    match foreach::_FOREACH_ADD_SCALAR.look_up(list_keys(self_)) {
+        Ok(f) => f(self_, scalar),
+        Err(e) => Err(e),
+    }
 }
 
 /// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_add_")]
 pub fn _foreach_add_scalar_(self_: &[Tensor], scalar: Scalar) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (foreach::_FOREACH_ADD_SCALAR_.get(list_keys(self_))?)(self_, scalar)
+    match foreach::_FOREACH_ADD_SCALAR_.look_up(list_keys(self_)) {
+        Ok(f) => f(self_, scalar),
+        Err(e) => Err(e),
+    }
 }
 
 /// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list.
 #[doc(alias = "torch._foreach_add")]
 pub fn _foreach_add_scalar_list(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
-    (foreach::_FOREACH_ADD_SCALAR_LIST.get(list_keys(self_))?)(self_, scalars)
+    match foreach::_FOREACH_ADD_SCALAR_LIST.look_up(list_keys(self_)) {
+        Ok(f) => f(self_, scalars),
+        Err(e) => Err(e),
+    }
 }
 
 /// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_add_")]
 pub fn _foreach_add_scalar_list_(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (foreach::_FOREACH_ADD_SCALAR_LIST_.get(list_keys(self_))?)(self_, scalars)
+    match foreach::_FOREACH_ADD_SCALAR_LIST_.look_up(list_keys(self_)) {
+        Ok(f) => f(self_, scalars),
+        Err(e) => Err(e),
+    }
 }
 
 /// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list.
@@ -16641,7 +19158,10 @@ pub fn _foreach_add_scalar_list_(self_: &[Tensor], scalars: &[Scalar]) -> Result
 /// Documented defaults: `alpha = 1`.
 #[doc(alias = "torch._foreach_add")]
 pub fn _foreach_add_tensor(self_: &[Tensor], other: &Tensor, alpha: Scalar) -> Result<Vec<Tensor>> {
-    (foreach::_FOREACH_ADD_TENSOR.get(list_keys(self_) | other.key_set())?)(self_, other, alpha)
+    match foreach::_FOREACH_ADD_TENSOR.look_up(list_keys(self_) | other.key_set()) {
+        Ok(f) => f(self_, other, alpha),
+        Err(e) => Err(e),
+    }
 }
 
 /// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list. In place.
@@ -16650,9 +19170,12 @@ pub fn _foreach_add_tensor(self_: &[Tensor], other: &Tensor, alpha: Scalar) -> R
 #[doc(alias = "torch._foreach_add_")]
 pub fn _foreach_add_tensor_(self_: &[Tensor], other: &Tensor, alpha: Scalar) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (foreach::_FOREACH_ADD_TENSOR_.get(list_keys(self_) | other.key_set())?)(self_, other, alpha)
+    match foreach::_FOREACH_ADD_TENSOR_.look_up(list_keys(self_) | other.key_set()) {
+        Ok(f) => f(self_, other, alpha),
+        Err(e) => Err(e),
+    }
 }
 
 /// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list.
@@ -16660,7 +19183,10 @@ pub fn _foreach_add_tensor_(self_: &[Tensor], other: &Tensor, alpha: Scalar) -> 
 /// Documented defaults: `alpha = 1`.
 #[doc(alias = "torch._foreach_add")]
 pub fn _foreach_add_list(self_: &[Tensor], other: &[Tensor], alpha: Scalar) -> Result<Vec<Tensor>> {
-    (foreach::_FOREACH_ADD_LIST.get(list_keys(self_) | list_keys(other))?)(self_, other, alpha)
+    match foreach::_FOREACH_ADD_LIST.look_up(list_keys(self_) | list_keys(other)) {
+        Ok(f) => f(self_, other, alpha),
+        Err(e) => Err(e),
+    }
 }
 
 /// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list. In place.
@@ -16669,39 +19195,54 @@ pub fn _foreach_add_list(self_: &[Tensor], other: &[Tensor], alpha: Scalar) -> R
 #[doc(alias = "torch._foreach_add_")]
 pub fn _foreach_add_list_(self_: &[Tensor], other: &[Tensor], alpha: Scalar) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (foreach::_FOREACH_ADD_LIST_.get(list_keys(self_) | list_keys(other))?)(self_, other, alpha)
+    match foreach::_FOREACH_ADD_LIST_.look_up(list_keys(self_) | list_keys(other)) {
+        Ok(f) => f(self_, other, alpha),
+        Err(e) => Err(e),
+    }
 }
 
 /// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`; for every tensor of a list.
 #[doc(alias = "torch._foreach_sub")]
 pub fn _foreach_sub_scalar(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
-    (foreach::_FOREACH_SUB_SCALAR.get(list_keys(self_))?)(self_, scalar)
+    match foreach::_FOREACH_SUB_SCALAR.look_up(list_keys(self_)) {
+        Ok(f) => f(self_, scalar),
+        Err(e) => Err(e),
+    }
 }
 
 /// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_sub_")]
 pub fn _foreach_sub_scalar_(self_: &[Tensor], scalar: Scalar) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (foreach::_FOREACH_SUB_SCALAR_.get(list_keys(self_))?)(self_, scalar)
+    match foreach::_FOREACH_SUB_SCALAR_.look_up(list_keys(self_)) {
+        Ok(f) => f(self_, scalar),
+        Err(e) => Err(e),
+    }
 }
 
 /// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`; for every tensor of a list.
 #[doc(alias = "torch._foreach_sub")]
 pub fn _foreach_sub_scalar_list(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
-    (foreach::_FOREACH_SUB_SCALAR_LIST.get(list_keys(self_))?)(self_, scalars)
+    match foreach::_FOREACH_SUB_SCALAR_LIST.look_up(list_keys(self_)) {
+        Ok(f) => f(self_, scalars),
+        Err(e) => Err(e),
+    }
 }
 
 /// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_sub_")]
 pub fn _foreach_sub_scalar_list_(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (foreach::_FOREACH_SUB_SCALAR_LIST_.get(list_keys(self_))?)(self_, scalars)
+    match foreach::_FOREACH_SUB_SCALAR_LIST_.look_up(list_keys(self_)) {
+        Ok(f) => f(self_, scalars),
+        Err(e) => Err(e),
+    }
 }
 
 /// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`; for every tensor of a list.
@@ -16709,7 +19250,10 @@ pub fn _foreach_sub_scalar_list_(self_: &[Tensor], scalars: &[Scalar]) -> Result
 /// Documented defaults: `alpha = 1`.
 #[doc(alias = "torch._foreach_sub")]
 pub fn _foreach_sub_list(self_: &[Tensor], other: &[Tensor], alpha: Scalar) -> Result<Vec<Tensor>> {
-    (foreach::_FOREACH_SUB_LIST.get(list_keys(self_) | list_keys(other))?)(self_, other, alpha)
+    match foreach::_FOREACH_SUB_LIST.look_up(list_keys(self_) | list_keys(other)) {
+        Ok(f) => f(self_, other, alpha),
+        Err(e) => Err(e),
+    }
 }
 
 /// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`; for every tensor of a list. In place.
@@ -16718,375 +19262,525 @@ pub fn _foreach_sub_list(self_: &[Tensor], other: &[Tensor], alpha: Scalar) -> R
 #[doc(alias = "torch._foreach_sub_")]
 pub fn _foreach_sub_list_(self_: &[Tensor], other: &[Tensor], alpha: Scalar) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (foreach::_FOREACH_SUB_LIST_.get(list_keys(self_) | list_keys(other))?)(self_, other, alpha)
+    match foreach::_FOREACH_SUB_LIST_.look_up(list_keys(self_) | list_keys(other)) {
+        Ok(f) => f(self_, other, alpha),
+        Err(e) => Err(e),
+    }
 }
 
 /// Multiplies the input by `other`; for every tensor of a list.
 #[doc(alias = "torch._foreach_mul")]
 pub fn _foreach_mul_scalar_list(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
-    (foreach::_FOREACH_MUL_SCALAR_LIST.get(list_keys(self_))?)(self_, scalars)
+    match foreach::_FOREACH_MUL_SCALAR_LIST.look_up(list_keys(self_)) {
+        Ok(f) => f(self_, scalars),
+        Err(e) => Err(e),
+    }
 }
 
 /// Multiplies the input by `other`; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_mul_")]
 pub fn _foreach_mul_scalar_list_(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (foreach::_FOREACH_MUL_SCALAR_LIST_.get(list_keys(self_))?)(self_, scalars)
+    match foreach::_FOREACH_MUL_SCALAR_LIST_.look_up(list_keys(self_)) {
+        Ok(f) => f(self_, scalars),
+        Err(e) => Err(e),
+    }
 }
 
 /// Multiplies the input by `other`; for every tensor of a list.
 #[doc(alias = "torch._foreach_mul")]
 pub fn _foreach_mul_tensor(self_: &[Tensor], other: &Tensor) -> Result<Vec<Tensor>> {
-    (foreach::_FOREACH_MUL_TENSOR.get(list_keys(self_) | other.key_set())?)(self_, other)
+    match foreach::_FOREACH_MUL_TENSOR.look_up(list_keys(self_) | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// Multiplies the input by `other`; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_mul_")]
 pub fn _foreach_mul_tensor_(self_: &[Tensor], other: &Tensor) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (foreach::_FOREACH_MUL_TENSOR_.get(list_keys(self_) | other.key_set())?)(self_, other)
+    match foreach::_FOREACH_MUL_TENSOR_.look_up(list_keys(self_) | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// Multiplies the input by `other`; for every tensor of a list.
 #[doc(alias = "torch._foreach_mul")]
 pub fn _foreach_mul_list(self_: &[Tensor], other: &[Tensor]) -> Result<Vec<Tensor>> {
-    (foreach::_FOREACH_MUL_LIST.get(list_keys(self_) | list_keys(other))?)(self_, other)
+    match foreach::_FOREACH_MUL_LIST.look_up(list_keys(self_) | list_keys(other)) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// Multiplies the input by `other`; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_mul_")]
 pub fn _foreach_mul_list_(self_: &[Tensor], other: &[Tensor]) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (foreach::_FOREACH_MUL_LIST_.get(list_keys(self_) | list_keys(other))?)(self_, other)
+    match foreach::_FOREACH_MUL_LIST_.look_up(list_keys(self_) | list_keys(other)) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// Multiplies the input by `other`; for every tensor of a list.
 #[doc(alias = "torch._foreach_mul")]
 pub fn _foreach_mul_scalar(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
-    (foreach::_FOREACH_MUL_SCALAR.get(list_keys(self_))?)(self_, scalar)
+    match foreach::_FOREACH_MUL_SCALAR.look_up(list_keys(self_)) {
+        Ok(f) => f(self_, scalar),
+        Err(e) => Err(e),
+    }
 }
 
 /// Multiplies the input by `other`; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_mul_")]
 pub fn _foreach_mul_scalar_(self_: &[Tensor], scalar: Scalar) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (foreach::_FOREACH_MUL_SCALAR_.get(list_keys(self_))?)(self_, scalar)
+    match foreach::_FOREACH_MUL_SCALAR_.look_up(list_keys(self_)) {
+        Ok(f) => f(self_, scalar),
+        Err(e) => Err(e),
+    }
 }
 
 /// Divides the input by `other`; integers give floats; for every tensor of a list.
 #[doc(alias = "torch._foreach_div")]
 pub fn _foreach_div_scalar_list(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
-    (foreach::_FOREACH_DIV_SCALAR_LIST.get(list_keys(self_))?)(self_, scalars)
+    match foreach::_FOREACH_DIV_SCALAR_LIST.look_up(list_keys(self_)) {
+        Ok(f) => f(self_, scalars),
+        Err(e) => Err(e),
+    }
 }
 
 /// Divides the input by `other`; integers give floats; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_div_")]
 pub fn _foreach_div_scalar_list_(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (foreach::_FOREACH_DIV_SCALAR_LIST_.get(list_keys(self_))?)(self_, scalars)
+    match foreach::_FOREACH_DIV_SCALAR_LIST_.look_up(list_keys(self_)) {
+        Ok(f) => f(self_, scalars),
+        Err(e) => Err(e),
+    }
 }
 
 /// Divides the input by `other`; integers give floats; for every tensor of a list.
 #[doc(alias = "torch._foreach_div")]
 pub fn _foreach_div_tensor(self_: &[Tensor], other: &Tensor) -> Result<Vec<Tensor>> {
-    (foreach::_FOREACH_DIV_TENSOR.get(list_keys(self_) | other.key_set())?)(self_, other)
+    match foreach::_FOREACH_DIV_TENSOR.look_up(list_keys(self_) | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// Divides the input by `other`; integers give floats; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_div_")]
 pub fn _foreach_div_tensor_(self_: &[Tensor], other: &Tensor) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (foreach::_FOREACH_DIV_TENSOR_.get(list_keys(self_) | other.key_set())?)(self_, other)
+    match foreach::_FOREACH_DIV_TENSOR_.look_up(list_keys(self_) | other.key_set()) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// Divides the input by `other`; integers give floats; for every tensor of a list.
 #[doc(alias = "torch._foreach_div")]
 pub fn _foreach_div_list(self_: &[Tensor], other: &[Tensor]) -> Result<Vec<Tensor>> {
-    (foreach::_FOREACH_DIV_LIST.get(list_keys(self_) | list_keys(other))?)(self_, other)
+    match foreach::_FOREACH_DIV_LIST.look_up(list_keys(self_) | list_keys(other)) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// Divides the input by `other`; integers give floats; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_div_")]
 pub fn _foreach_div_list_(self_: &[Tensor], other: &[Tensor]) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (foreach::_FOREACH_DIV_LIST_.get(list_keys(self_) | list_keys(other))?)(self_, other)
+    match foreach::_FOREACH_DIV_LIST_.look_up(list_keys(self_) | list_keys(other)) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// Divides the input by `other`; integers give floats; for every tensor of a list.
 #[doc(alias = "torch._foreach_div")]
 pub fn _foreach_div_scalar(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
-    (foreach::_FOREACH_DIV_SCALAR.get(list_keys(self_))?)(self_, scalar)
+    match foreach::_FOREACH_DIV_SCALAR.look_up(list_keys(self_)) {
+        Ok(f) => f(self_, scalar),
+        Err(e) => Err(e),
+    }
 }
 
 /// Divides the input by `other`; integers give floats; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_div_")]
 pub fn _foreach_div_scalar_(self_: &[Tensor], scalar: Scalar) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (foreach::_FOREACH_DIV_SCALAR_.get(list_keys(self_))?)(self_, scalar)
+    match foreach::_FOREACH_DIV_SCALAR_.look_up(list_keys(self_)) {
+        Ok(f) => f(self_, scalar),
+        Err(e) => Err(e),
+    }
 }
 
 /// The input to the power `exponent`; for every tensor of a list.
 #[doc(alias = "torch._foreach_pow")]
 pub fn _foreach_pow_scalar_and_tensor(self_: Scalar, exponent: &[Tensor]) -> Result<Vec<Tensor>> {
-    (foreach::_FOREACH_POW_SCALAR_AND_TENSOR.get(list_keys(exponent))?)(self_, exponent)
+    match foreach::_FOREACH_POW_SCALAR_AND_TENSOR.look_up(list_keys(exponent)) {
+        Ok(f) => f(self_, exponent),
+        Err(e) => Err(e),
+    }
 }
 
 /// The input to the power `exponent`; for every tensor of a list.
 #[doc(alias = "torch._foreach_pow")]
 pub fn _foreach_pow_scalar(self_: &[Tensor], exponent: Scalar) -> Result<Vec<Tensor>> {
-    (foreach::_FOREACH_POW_SCALAR.get(list_keys(self_))?)(self_, exponent)
+    match foreach::_FOREACH_POW_SCALAR.look_up(list_keys(self_)) {
+        Ok(f) => f(self_, exponent),
+        Err(e) => Err(e),
+    }
 }
 
 /// The input to the power `exponent`; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_pow_")]
 pub fn _foreach_pow_scalar_(self_: &[Tensor], exponent: Scalar) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (foreach::_FOREACH_POW_SCALAR_.get(list_keys(self_))?)(self_, exponent)
+    match foreach::_FOREACH_POW_SCALAR_.look_up(list_keys(self_)) {
+        Ok(f) => f(self_, exponent),
+        Err(e) => Err(e),
+    }
 }
 
 /// The input to the power `exponent`; for every tensor of a list.
 #[doc(alias = "torch._foreach_pow")]
 pub fn _foreach_pow_scalar_list(self_: &[Tensor], exponent: &[Scalar]) -> Result<Vec<Tensor>> {
-    (foreach::_FOREACH_POW_SCALAR_LIST.get(list_keys(self_))?)(self_, exponent)
+    match foreach::_FOREACH_POW_SCALAR_LIST.look_up(list_keys(self_)) {
+        Ok(f) => f(self_, exponent),
+        Err(e) => Err(e),
+    }
 }
 
 /// The input to the power `exponent`; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_pow_")]
 pub fn _foreach_pow_scalar_list_(self_: &[Tensor], exponent: &[Scalar]) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (foreach::_FOREACH_POW_SCALAR_LIST_.get(list_keys(self_))?)(self_, exponent)
+    match foreach::_FOREACH_POW_SCALAR_LIST_.look_up(list_keys(self_)) {
+        Ok(f) => f(self_, exponent),
+        Err(e) => Err(e),
+    }
 }
 
 /// The input to the power `exponent`; for every tensor of a list.
 #[doc(alias = "torch._foreach_pow")]
 pub fn _foreach_pow_list(self_: &[Tensor], exponent: &[Tensor]) -> Result<Vec<Tensor>> {
-    (foreach::_FOREACH_POW_LIST.get(list_keys(self_) | list_keys(exponent))?)(self_, exponent)
+    match foreach::_FOREACH_POW_LIST.look_up(list_keys(self_) | list_keys(exponent)) {
+        Ok(f) => f(self_, exponent),
+        Err(e) => Err(e),
+    }
 }
 
 /// The input to the power `exponent`; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_pow_")]
 pub fn _foreach_pow_list_(self_: &[Tensor], exponent: &[Tensor]) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (foreach::_FOREACH_POW_LIST_.get(list_keys(self_) | list_keys(exponent))?)(self_, exponent)
+    match foreach::_FOREACH_POW_LIST_.look_up(list_keys(self_) | list_keys(exponent)) {
+        Ok(f) => f(self_, exponent),
+        Err(e) => Err(e),
+    }
 }
 
 /// `max(x, min)`; for every tensor of a list.
 #[doc(alias = "torch._foreach_clamp_min")]
 pub fn _foreach_clamp_min_scalar(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
-    (foreach::_FOREACH_CLAMP_MIN_SCALAR.get(list_keys(self_))?)(self_, scalar)
+    match foreach::_FOREACH_CLAMP_MIN_SCALAR.look_up(list_keys(self_)) {
+        Ok(f) => f(self_, scalar),
+        Err(e) => Err(e),
+    }
 }
 
 /// `max(x, min)`; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_clamp_min_")]
 pub fn _foreach_clamp_min_scalar_(self_: &[Tensor], scalar: Scalar) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (foreach::_FOREACH_CLAMP_MIN_SCALAR_.get(list_keys(self_))?)(self_, scalar)
+    match foreach::_FOREACH_CLAMP_MIN_SCALAR_.look_up(list_keys(self_)) {
+        Ok(f) => f(self_, scalar),
+        Err(e) => Err(e),
+    }
 }
 
 /// `max(x, min)`; for every tensor of a list.
 #[doc(alias = "torch._foreach_clamp_min")]
 pub fn _foreach_clamp_min_scalar_list(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
-    (foreach::_FOREACH_CLAMP_MIN_SCALAR_LIST.get(list_keys(self_))?)(self_, scalars)
+    match foreach::_FOREACH_CLAMP_MIN_SCALAR_LIST.look_up(list_keys(self_)) {
+        Ok(f) => f(self_, scalars),
+        Err(e) => Err(e),
+    }
 }
 
 /// `max(x, min)`; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_clamp_min_")]
 pub fn _foreach_clamp_min_scalar_list_(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (foreach::_FOREACH_CLAMP_MIN_SCALAR_LIST_.get(list_keys(self_))?)(self_, scalars)
+    match foreach::_FOREACH_CLAMP_MIN_SCALAR_LIST_.look_up(list_keys(self_)) {
+        Ok(f) => f(self_, scalars),
+        Err(e) => Err(e),
+    }
 }
 
 /// `max(x, min)` with a tensor as bound; for every tensor of a list.
 #[doc(alias = "torch._foreach_clamp_min")]
 pub fn _foreach_clamp_min_list(self_: &[Tensor], other: &[Tensor]) -> Result<Vec<Tensor>> {
-    (foreach::_FOREACH_CLAMP_MIN_LIST.get(list_keys(self_) | list_keys(other))?)(self_, other)
+    match foreach::_FOREACH_CLAMP_MIN_LIST.look_up(list_keys(self_) | list_keys(other)) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// `max(x, min)` with a tensor as bound; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_clamp_min_")]
 pub fn _foreach_clamp_min_list_(self_: &[Tensor], other: &[Tensor]) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (foreach::_FOREACH_CLAMP_MIN_LIST_.get(list_keys(self_) | list_keys(other))?)(self_, other)
+    match foreach::_FOREACH_CLAMP_MIN_LIST_.look_up(list_keys(self_) | list_keys(other)) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// `max(x, min)`; for every tensor of a list.
 #[doc(alias = "torch._foreach_maximum")]
 pub fn _foreach_maximum_scalar(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
-    (foreach::_FOREACH_MAXIMUM_SCALAR.get(list_keys(self_))?)(self_, scalar)
+    match foreach::_FOREACH_MAXIMUM_SCALAR.look_up(list_keys(self_)) {
+        Ok(f) => f(self_, scalar),
+        Err(e) => Err(e),
+    }
 }
 
 /// `max(x, min)`; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_maximum_")]
 pub fn _foreach_maximum_scalar_(self_: &[Tensor], scalar: Scalar) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (foreach::_FOREACH_MAXIMUM_SCALAR_.get(list_keys(self_))?)(self_, scalar)
+    match foreach::_FOREACH_MAXIMUM_SCALAR_.look_up(list_keys(self_)) {
+        Ok(f) => f(self_, scalar),
+        Err(e) => Err(e),
+    }
 }
 
 /// `max(x, min)`; for every tensor of a list.
 #[doc(alias = "torch._foreach_maximum")]
 pub fn _foreach_maximum_scalar_list(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
-    (foreach::_FOREACH_MAXIMUM_SCALAR_LIST.get(list_keys(self_))?)(self_, scalars)
+    match foreach::_FOREACH_MAXIMUM_SCALAR_LIST.look_up(list_keys(self_)) {
+        Ok(f) => f(self_, scalars),
+        Err(e) => Err(e),
+    }
 }
 
 /// `max(x, min)`; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_maximum_")]
 pub fn _foreach_maximum_scalar_list_(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (foreach::_FOREACH_MAXIMUM_SCALAR_LIST_.get(list_keys(self_))?)(self_, scalars)
+    match foreach::_FOREACH_MAXIMUM_SCALAR_LIST_.look_up(list_keys(self_)) {
+        Ok(f) => f(self_, scalars),
+        Err(e) => Err(e),
+    }
 }
 
 /// `max(x, min)` with a tensor as bound; for every tensor of a list.
 #[doc(alias = "torch._foreach_maximum")]
 pub fn _foreach_maximum_list(self_: &[Tensor], other: &[Tensor]) -> Result<Vec<Tensor>> {
-    (foreach::_FOREACH_MAXIMUM_LIST.get(list_keys(self_) | list_keys(other))?)(self_, other)
+    match foreach::_FOREACH_MAXIMUM_LIST.look_up(list_keys(self_) | list_keys(other)) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// `max(x, min)` with a tensor as bound; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_maximum_")]
 pub fn _foreach_maximum_list_(self_: &[Tensor], other: &[Tensor]) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (foreach::_FOREACH_MAXIMUM_LIST_.get(list_keys(self_) | list_keys(other))?)(self_, other)
+    match foreach::_FOREACH_MAXIMUM_LIST_.look_up(list_keys(self_) | list_keys(other)) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// `min(x, max)`; for every tensor of a list.
 #[doc(alias = "torch._foreach_clamp_max")]
 pub fn _foreach_clamp_max_scalar(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
-    (foreach::_FOREACH_CLAMP_MAX_SCALAR.get(list_keys(self_))?)(self_, scalar)
+    match foreach::_FOREACH_CLAMP_MAX_SCALAR.look_up(list_keys(self_)) {
+        Ok(f) => f(self_, scalar),
+        Err(e) => Err(e),
+    }
 }
 
 /// `min(x, max)`; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_clamp_max_")]
 pub fn _foreach_clamp_max_scalar_(self_: &[Tensor], scalar: Scalar) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (foreach::_FOREACH_CLAMP_MAX_SCALAR_.get(list_keys(self_))?)(self_, scalar)
+    match foreach::_FOREACH_CLAMP_MAX_SCALAR_.look_up(list_keys(self_)) {
+        Ok(f) => f(self_, scalar),
+        Err(e) => Err(e),
+    }
 }
 
 /// `min(x, max)`; for every tensor of a list.
 #[doc(alias = "torch._foreach_clamp_max")]
 pub fn _foreach_clamp_max_scalar_list(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
-    (foreach::_FOREACH_CLAMP_MAX_SCALAR_LIST.get(list_keys(self_))?)(self_, scalars)
+    match foreach::_FOREACH_CLAMP_MAX_SCALAR_LIST.look_up(list_keys(self_)) {
+        Ok(f) => f(self_, scalars),
+        Err(e) => Err(e),
+    }
 }
 
 /// `min(x, max)`; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_clamp_max_")]
 pub fn _foreach_clamp_max_scalar_list_(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (foreach::_FOREACH_CLAMP_MAX_SCALAR_LIST_.get(list_keys(self_))?)(self_, scalars)
+    match foreach::_FOREACH_CLAMP_MAX_SCALAR_LIST_.look_up(list_keys(self_)) {
+        Ok(f) => f(self_, scalars),
+        Err(e) => Err(e),
+    }
 }
 
 /// `min(x, max)` with a tensor as bound; for every tensor of a list.
 #[doc(alias = "torch._foreach_clamp_max")]
 pub fn _foreach_clamp_max_list(self_: &[Tensor], other: &[Tensor]) -> Result<Vec<Tensor>> {
-    (foreach::_FOREACH_CLAMP_MAX_LIST.get(list_keys(self_) | list_keys(other))?)(self_, other)
+    match foreach::_FOREACH_CLAMP_MAX_LIST.look_up(list_keys(self_) | list_keys(other)) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// `min(x, max)` with a tensor as bound; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_clamp_max_")]
 pub fn _foreach_clamp_max_list_(self_: &[Tensor], other: &[Tensor]) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (foreach::_FOREACH_CLAMP_MAX_LIST_.get(list_keys(self_) | list_keys(other))?)(self_, other)
+    match foreach::_FOREACH_CLAMP_MAX_LIST_.look_up(list_keys(self_) | list_keys(other)) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// `min(x, max)`; for every tensor of a list.
 #[doc(alias = "torch._foreach_minimum")]
 pub fn _foreach_minimum_scalar(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
-    (foreach::_FOREACH_MINIMUM_SCALAR.get(list_keys(self_))?)(self_, scalar)
+    match foreach::_FOREACH_MINIMUM_SCALAR.look_up(list_keys(self_)) {
+        Ok(f) => f(self_, scalar),
+        Err(e) => Err(e),
+    }
 }
 
 /// `min(x, max)`; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_minimum_")]
 pub fn _foreach_minimum_scalar_(self_: &[Tensor], scalar: Scalar) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (foreach::_FOREACH_MINIMUM_SCALAR_.get(list_keys(self_))?)(self_, scalar)
+    match foreach::_FOREACH_MINIMUM_SCALAR_.look_up(list_keys(self_)) {
+        Ok(f) => f(self_, scalar),
+        Err(e) => Err(e),
+    }
 }
 
 /// `min(x, max)`; for every tensor of a list.
 #[doc(alias = "torch._foreach_minimum")]
 pub fn _foreach_minimum_scalar_list(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
-    (foreach::_FOREACH_MINIMUM_SCALAR_LIST.get(list_keys(self_))?)(self_, scalars)
+    match foreach::_FOREACH_MINIMUM_SCALAR_LIST.look_up(list_keys(self_)) {
+        Ok(f) => f(self_, scalars),
+        Err(e) => Err(e),
+    }
 }
 
 /// `min(x, max)`; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_minimum_")]
 pub fn _foreach_minimum_scalar_list_(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (foreach::_FOREACH_MINIMUM_SCALAR_LIST_.get(list_keys(self_))?)(self_, scalars)
+    match foreach::_FOREACH_MINIMUM_SCALAR_LIST_.look_up(list_keys(self_)) {
+        Ok(f) => f(self_, scalars),
+        Err(e) => Err(e),
+    }
 }
 
 /// `min(x, max)` with a tensor as bound; for every tensor of a list.
 #[doc(alias = "torch._foreach_minimum")]
 pub fn _foreach_minimum_list(self_: &[Tensor], other: &[Tensor]) -> Result<Vec<Tensor>> {
-    (foreach::_FOREACH_MINIMUM_LIST.get(list_keys(self_) | list_keys(other))?)(self_, other)
+    match foreach::_FOREACH_MINIMUM_LIST.look_up(list_keys(self_) | list_keys(other)) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// `min(x, max)` with a tensor as bound; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_minimum_")]
 pub fn _foreach_minimum_list_(self_: &[Tensor], other: &[Tensor]) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (foreach::_FOREACH_MINIMUM_LIST_.get(list_keys(self_) | list_keys(other))?)(self_, other)
+    match foreach::_FOREACH_MINIMUM_LIST_.look_up(list_keys(self_) | list_keys(other)) {
+        Ok(f) => f(self_, other),
+        Err(e) => Err(e),
+    }
 }
 
 /// `self + weight * (end - self)` with one number as weight; for every tensor of a list.
 #[doc(alias = "torch._foreach_lerp")]
 pub fn _foreach_lerp_scalar(self_: &[Tensor], tensors1: &[Tensor], weight: Scalar) -> Result<Vec<Tensor>> {
-    (foreach::_FOREACH_LERP_SCALAR.get(list_keys(self_) | list_keys(tensors1))?)(self_, tensors1, weight)
+    match foreach::_FOREACH_LERP_SCALAR.look_up(list_keys(self_) | list_keys(tensors1)) {
+        Ok(f) => f(self_, tensors1, weight),
+        Err(e) => Err(e),
+    }
 }
 
 /// `self + weight * (end - self)` with one number as weight; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_lerp_")]
 pub fn _foreach_lerp_scalar_(self_: &[Tensor], tensors1: &[Tensor], weight: Scalar) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (foreach::_FOREACH_LERP_SCALAR_.get(list_keys(self_) | list_keys(tensors1))?)(self_, tensors1, weight)
+    match foreach::_FOREACH_LERP_SCALAR_.look_up(list_keys(self_) | list_keys(tensors1)) {
+        Ok(f) => f(self_, tensors1, weight),
+        Err(e) => Err(e),
+    }
 }
 
 /// `self + weight * (end - self)` with one number as weight; for every tensor of a list.
@@ -17096,37 +19790,43 @@ pub fn _foreach_lerp_scalar_list(
     tensors1: &[Tensor],
     weight: &[Scalar],
 ) -> Result<Vec<Tensor>> {
-    (foreach::_FOREACH_LERP_SCALAR_LIST.get(list_keys(self_) | list_keys(tensors1))?)(self_, tensors1, weight)
+    match foreach::_FOREACH_LERP_SCALAR_LIST.look_up(list_keys(self_) | list_keys(tensors1)) {
+        Ok(f) => f(self_, tensors1, weight),
+        Err(e) => Err(e),
+    }
 }
 
 /// `self + weight * (end - self)` with one number as weight; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_lerp_")]
 pub fn _foreach_lerp_scalar_list_(self_: &[Tensor], tensors1: &[Tensor], weight: &[Scalar]) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (foreach::_FOREACH_LERP_SCALAR_LIST_.get(list_keys(self_) | list_keys(tensors1))?)(
-        self_, tensors1, weight,
-    )
+    match foreach::_FOREACH_LERP_SCALAR_LIST_.look_up(list_keys(self_) | list_keys(tensors1)) {
+        Ok(f) => f(self_, tensors1, weight),
+        Err(e) => Err(e),
+    }
 }
 
 /// `self + weight * (end - self)`; for every tensor of a list.
 #[doc(alias = "torch._foreach_lerp")]
 pub fn _foreach_lerp_list(self_: &[Tensor], tensors1: &[Tensor], weights: &[Tensor]) -> Result<Vec<Tensor>> {
-    (foreach::_FOREACH_LERP_LIST.get(list_keys(self_) | list_keys(tensors1) | list_keys(weights))?)(
-        self_, tensors1, weights,
-    )
+    match foreach::_FOREACH_LERP_LIST.look_up(list_keys(self_) | list_keys(tensors1) | list_keys(weights)) {
+        Ok(f) => f(self_, tensors1, weights),
+        Err(e) => Err(e),
+    }
 }
 
 /// `self + weight * (end - self)`; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_lerp_")]
 pub fn _foreach_lerp_list_(self_: &[Tensor], tensors1: &[Tensor], weights: &[Tensor]) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (foreach::_FOREACH_LERP_LIST_.get(list_keys(self_) | list_keys(tensors1) | list_keys(weights))?)(
-        self_, tensors1, weights,
-    )
+    match foreach::_FOREACH_LERP_LIST_.look_up(list_keys(self_) | list_keys(tensors1) | list_keys(weights)) {
+        Ok(f) => f(self_, tensors1, weights),
+        Err(e) => Err(e),
+    }
 }
 
 /// `self + value * tensor1 * tensor2`; for every tensor of a list.
@@ -17137,9 +19837,12 @@ pub fn _foreach_addcmul_scalar_list(
     tensor2: &[Tensor],
     scalars: &[Scalar],
 ) -> Result<Vec<Tensor>> {
-    (foreach::_FOREACH_ADDCMUL_SCALAR_LIST.get(list_keys(self_) | list_keys(tensor1) | list_keys(tensor2))?)(
-        self_, tensor1, tensor2, scalars,
-    )
+    match foreach::_FOREACH_ADDCMUL_SCALAR_LIST
+        .look_up(list_keys(self_) | list_keys(tensor1) | list_keys(tensor2))
+    {
+        Ok(f) => f(self_, tensor1, tensor2, scalars),
+        Err(e) => Err(e),
+    }
 }
 
 /// `self + value * tensor1 * tensor2`; for every tensor of a list. In place.
@@ -17151,12 +19854,14 @@ pub fn _foreach_addcmul_scalar_list_(
     scalars: &[Scalar],
 ) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (foreach::_FOREACH_ADDCMUL_SCALAR_LIST_
-        .get(list_keys(self_) | list_keys(tensor1) | list_keys(tensor2))?)(
-        self_, tensor1, tensor2, scalars
-    )
+    match foreach::_FOREACH_ADDCMUL_SCALAR_LIST_
+        .look_up(list_keys(self_) | list_keys(tensor1) | list_keys(tensor2))
+    {
+        Ok(f) => f(self_, tensor1, tensor2, scalars),
+        Err(e) => Err(e),
+    }
 }
 
 /// `self + value * tensor1 * tensor2`; for every tensor of a list.
@@ -17167,10 +19872,12 @@ pub fn _foreach_addcmul_tensor(
     tensor2: &[Tensor],
     scalars: &Tensor,
 ) -> Result<Vec<Tensor>> {
-    (foreach::_FOREACH_ADDCMUL_TENSOR
-        .get(list_keys(self_) | list_keys(tensor1) | list_keys(tensor2) | scalars.key_set())?)(
-        self_, tensor1, tensor2, scalars,
-    )
+    match foreach::_FOREACH_ADDCMUL_TENSOR
+        .look_up(list_keys(self_) | list_keys(tensor1) | list_keys(tensor2) | scalars.key_set())
+    {
+        Ok(f) => f(self_, tensor1, tensor2, scalars),
+        Err(e) => Err(e),
+    }
 }
 
 /// `self + value * tensor1 * tensor2`; for every tensor of a list. In place.
@@ -17182,12 +19889,14 @@ pub fn _foreach_addcmul_tensor_(
     scalars: &Tensor,
 ) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (foreach::_FOREACH_ADDCMUL_TENSOR_
-        .get(list_keys(self_) | list_keys(tensor1) | list_keys(tensor2) | scalars.key_set())?)(
-        self_, tensor1, tensor2, scalars,
-    )
+    match foreach::_FOREACH_ADDCMUL_TENSOR_
+        .look_up(list_keys(self_) | list_keys(tensor1) | list_keys(tensor2) | scalars.key_set())
+    {
+        Ok(f) => f(self_, tensor1, tensor2, scalars),
+        Err(e) => Err(e),
+    }
 }
 
 /// `self + value * tensor1 * tensor2`; for every tensor of a list.
@@ -17200,9 +19909,11 @@ pub fn _foreach_addcmul_scalar(
     tensor2: &[Tensor],
     value: Scalar,
 ) -> Result<Vec<Tensor>> {
-    (foreach::_FOREACH_ADDCMUL_SCALAR.get(list_keys(self_) | list_keys(tensor1) | list_keys(tensor2))?)(
-        self_, tensor1, tensor2, value,
-    )
+    match foreach::_FOREACH_ADDCMUL_SCALAR.look_up(list_keys(self_) | list_keys(tensor1) | list_keys(tensor2))
+    {
+        Ok(f) => f(self_, tensor1, tensor2, value),
+        Err(e) => Err(e),
+    }
 }
 
 /// `self + value * tensor1 * tensor2`; for every tensor of a list. In place.
@@ -17216,11 +19927,14 @@ pub fn _foreach_addcmul_scalar_(
     value: Scalar,
 ) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (foreach::_FOREACH_ADDCMUL_SCALAR_.get(list_keys(self_) | list_keys(tensor1) | list_keys(tensor2))?)(
-        self_, tensor1, tensor2, value,
-    )
+    match foreach::_FOREACH_ADDCMUL_SCALAR_
+        .look_up(list_keys(self_) | list_keys(tensor1) | list_keys(tensor2))
+    {
+        Ok(f) => f(self_, tensor1, tensor2, value),
+        Err(e) => Err(e),
+    }
 }
 
 /// `self + value * tensor1 / tensor2`; for every tensor of a list.
@@ -17231,9 +19945,12 @@ pub fn _foreach_addcdiv_scalar_list(
     tensor2: &[Tensor],
     scalars: &[Scalar],
 ) -> Result<Vec<Tensor>> {
-    (foreach::_FOREACH_ADDCDIV_SCALAR_LIST.get(list_keys(self_) | list_keys(tensor1) | list_keys(tensor2))?)(
-        self_, tensor1, tensor2, scalars,
-    )
+    match foreach::_FOREACH_ADDCDIV_SCALAR_LIST
+        .look_up(list_keys(self_) | list_keys(tensor1) | list_keys(tensor2))
+    {
+        Ok(f) => f(self_, tensor1, tensor2, scalars),
+        Err(e) => Err(e),
+    }
 }
 
 /// `self + value * tensor1 / tensor2`; for every tensor of a list. In place.
@@ -17245,12 +19962,14 @@ pub fn _foreach_addcdiv_scalar_list_(
     scalars: &[Scalar],
 ) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (foreach::_FOREACH_ADDCDIV_SCALAR_LIST_
-        .get(list_keys(self_) | list_keys(tensor1) | list_keys(tensor2))?)(
-        self_, tensor1, tensor2, scalars
-    )
+    match foreach::_FOREACH_ADDCDIV_SCALAR_LIST_
+        .look_up(list_keys(self_) | list_keys(tensor1) | list_keys(tensor2))
+    {
+        Ok(f) => f(self_, tensor1, tensor2, scalars),
+        Err(e) => Err(e),
+    }
 }
 
 /// `self + value * tensor1 / tensor2`; for every tensor of a list.
@@ -17261,10 +19980,12 @@ pub fn _foreach_addcdiv_tensor(
     tensor2: &[Tensor],
     scalars: &Tensor,
 ) -> Result<Vec<Tensor>> {
-    (foreach::_FOREACH_ADDCDIV_TENSOR
-        .get(list_keys(self_) | list_keys(tensor1) | list_keys(tensor2) | scalars.key_set())?)(
-        self_, tensor1, tensor2, scalars,
-    )
+    match foreach::_FOREACH_ADDCDIV_TENSOR
+        .look_up(list_keys(self_) | list_keys(tensor1) | list_keys(tensor2) | scalars.key_set())
+    {
+        Ok(f) => f(self_, tensor1, tensor2, scalars),
+        Err(e) => Err(e),
+    }
 }
 
 /// `self + value * tensor1 / tensor2`; for every tensor of a list. In place.
@@ -17276,12 +19997,14 @@ pub fn _foreach_addcdiv_tensor_(
     scalars: &Tensor,
 ) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (foreach::_FOREACH_ADDCDIV_TENSOR_
-        .get(list_keys(self_) | list_keys(tensor1) | list_keys(tensor2) | scalars.key_set())?)(
-        self_, tensor1, tensor2, scalars,
-    )
+    match foreach::_FOREACH_ADDCDIV_TENSOR_
+        .look_up(list_keys(self_) | list_keys(tensor1) | list_keys(tensor2) | scalars.key_set())
+    {
+        Ok(f) => f(self_, tensor1, tensor2, scalars),
+        Err(e) => Err(e),
+    }
 }
 
 /// `self + value * tensor1 / tensor2`; for every tensor of a list.
@@ -17294,9 +20017,11 @@ pub fn _foreach_addcdiv_scalar(
     tensor2: &[Tensor],
     value: Scalar,
 ) -> Result<Vec<Tensor>> {
-    (foreach::_FOREACH_ADDCDIV_SCALAR.get(list_keys(self_) | list_keys(tensor1) | list_keys(tensor2))?)(
-        self_, tensor1, tensor2, value,
-    )
+    match foreach::_FOREACH_ADDCDIV_SCALAR.look_up(list_keys(self_) | list_keys(tensor1) | list_keys(tensor2))
+    {
+        Ok(f) => f(self_, tensor1, tensor2, value),
+        Err(e) => Err(e),
+    }
 }
 
 /// `self + value * tensor1 / tensor2`; for every tensor of a list. In place.
@@ -17310,17 +20035,23 @@ pub fn _foreach_addcdiv_scalar_(
     value: Scalar,
 ) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (foreach::_FOREACH_ADDCDIV_SCALAR_.get(list_keys(self_) | list_keys(tensor1) | list_keys(tensor2))?)(
-        self_, tensor1, tensor2, value,
-    )
+    match foreach::_FOREACH_ADDCDIV_SCALAR_
+        .look_up(list_keys(self_) | list_keys(tensor1) | list_keys(tensor2))
+    {
+        Ok(f) => f(self_, tensor1, tensor2, value),
+        Err(e) => Err(e),
+    }
 }
 
 /// Matrix product of two matrices; for every tensor of a list.
 #[doc(alias = "torch._foreach_mm")]
 pub fn _foreach_mm(self_: &[Tensor], mat2: &[Tensor]) -> Result<Vec<Tensor>> {
-    (foreach::_FOREACH_MM.get(list_keys(self_) | list_keys(mat2))?)(self_, mat2)
+    match foreach::_FOREACH_MM.look_up(list_keys(self_) | list_keys(mat2)) {
+        Ok(f) => f(self_, mat2),
+        Err(e) => Err(e),
+    }
 }
 
 /// A copy with memory of its own; for every tensor of a list.
@@ -17328,7 +20059,10 @@ pub fn _foreach_mm(self_: &[Tensor], mat2: &[Tensor]) -> Result<Vec<Tensor>> {
 /// Documented defaults: `memory_format = None`.
 #[doc(alias = "torch._foreach_clone")]
 pub fn _foreach_clone(self_: &[Tensor], memory_format: Option<MemoryFormat>) -> Result<Vec<Tensor>> {
-    (foreach::_FOREACH_CLONE.get(list_keys(self_))?)(self_, memory_format)
+    match foreach::_FOREACH_CLONE.look_up(list_keys(self_)) {
+        Ok(f) => f(self_, memory_format),
+        Err(e) => Err(e),
+    }
 }
 
 /// Copies the elements of `src`, broadcast and cast, into the tensor; for every tensor of a list.
@@ -17337,24 +20071,33 @@ pub fn _foreach_clone(self_: &[Tensor], memory_format: Option<MemoryFormat>) -> 
 #[doc(alias = "torch._foreach_copy_")]
 pub fn _foreach_copy_(self_: &[Tensor], src: &[Tensor], non_blocking: bool) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (foreach::_FOREACH_COPY_.get(list_keys(self_) | list_keys(src))?)(self_, src, non_blocking)
+    match foreach::_FOREACH_COPY_.look_up(list_keys(self_) | list_keys(src)) {
+        Ok(f) => f(self_, src, non_blocking),
+        Err(e) => Err(e),
+    }
 }
 
 /// Sets every element to zero; for every tensor of a list.
 #[doc(alias = "torch._foreach_zero_")]
 pub fn _foreach_zero_(self_: &[Tensor]) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (foreach::_FOREACH_ZERO_.get(list_keys(self_))?)(self_)
+    match foreach::_FOREACH_ZERO_.look_up(list_keys(self_)) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Largest element; NaN wins; for every tensor of a list.
 #[doc(alias = "torch._foreach_max")]
 pub fn _foreach_max(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    (foreach::_FOREACH_MAX.get(list_keys(self_))?)(self_)
+    match foreach::_FOREACH_MAX.look_up(list_keys(self_)) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Vector norm of all elements, or over dimensions; for every tensor of a list.
@@ -17362,7 +20105,10 @@ pub fn _foreach_max(self_: &[Tensor]) -> Result<Vec<Tensor>> {
 /// Documented defaults: `ord = 2`, `dtype = None`.
 #[doc(alias = "torch._foreach_norm")]
 pub fn _foreach_norm_scalar(self_: &[Tensor], ord: Scalar, dtype: Option<DType>) -> Result<Vec<Tensor>> {
-    (foreach::_FOREACH_NORM_SCALAR.get(list_keys(self_))?)(self_, ord, dtype)
+    match foreach::_FOREACH_NORM_SCALAR.look_up(list_keys(self_)) {
+        Ok(f) => f(self_, ord, dtype),
+        Err(e) => Err(e),
+    }
 }
 
 /// Sum of `abs(x)^ord`: a vector norm before its root; for every tensor of a list.
@@ -17370,455 +20116,638 @@ pub fn _foreach_norm_scalar(self_: &[Tensor], ord: Scalar, dtype: Option<DType>)
 /// Documented defaults: `ord = 2`, `dtype = None`.
 #[doc(alias = "torch._foreach_powsum")]
 pub fn _foreach_powsum_scalar(self_: &[Tensor], ord: Scalar, dtype: Option<DType>) -> Result<Vec<Tensor>> {
-    (foreach::_FOREACH_POWSUM_SCALAR.get(list_keys(self_))?)(self_, ord, dtype)
+    match foreach::_FOREACH_POWSUM_SCALAR.look_up(list_keys(self_)) {
+        Ok(f) => f(self_, ord, dtype),
+        Err(e) => Err(e),
+    }
 }
 
 /// Error function; for every tensor of a list.
 #[doc(alias = "torch._foreach_erf")]
 pub fn _foreach_erf(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    (foreach::_FOREACH_ERF.get(list_keys(self_))?)(self_)
+    match foreach::_FOREACH_ERF.look_up(list_keys(self_)) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Error function; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_erf_")]
 pub fn _foreach_erf_(self_: &[Tensor]) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (foreach::_FOREACH_ERF_.get(list_keys(self_))?)(self_)
+    match foreach::_FOREACH_ERF_.look_up(list_keys(self_)) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Complementary error function, `1 - erf(x)`; for every tensor of a list.
 #[doc(alias = "torch._foreach_erfc")]
 pub fn _foreach_erfc(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    (foreach::_FOREACH_ERFC.get(list_keys(self_))?)(self_)
+    match foreach::_FOREACH_ERFC.look_up(list_keys(self_)) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Complementary error function, `1 - erf(x)`; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_erfc_")]
 pub fn _foreach_erfc_(self_: &[Tensor]) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (foreach::_FOREACH_ERFC_.get(list_keys(self_))?)(self_)
+    match foreach::_FOREACH_ERFC_.look_up(list_keys(self_)) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Logarithm of the absolute value of the gamma function; for every tensor of a list.
 #[doc(alias = "torch._foreach_lgamma")]
 pub fn _foreach_lgamma(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    (foreach::_FOREACH_LGAMMA.get(list_keys(self_))?)(self_)
+    match foreach::_FOREACH_LGAMMA.look_up(list_keys(self_)) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Logarithm of the absolute value of the gamma function; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_lgamma_")]
 pub fn _foreach_lgamma_(self_: &[Tensor]) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (foreach::_FOREACH_LGAMMA_.get(list_keys(self_))?)(self_)
+    match foreach::_FOREACH_LGAMMA_.look_up(list_keys(self_)) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Absolute value; of a complex number its magnitude, real; for every tensor of a list.
 #[doc(alias = "torch._foreach_abs")]
 pub fn _foreach_abs(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    (foreach::_FOREACH_ABS.get(list_keys(self_))?)(self_)
+    match foreach::_FOREACH_ABS.look_up(list_keys(self_)) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Absolute value; of a complex number its magnitude, real; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_abs_")]
 pub fn _foreach_abs_(self_: &[Tensor]) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (foreach::_FOREACH_ABS_.get(list_keys(self_))?)(self_)
+    match foreach::_FOREACH_ABS_.look_up(list_keys(self_)) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Sign: -1, 0 or 1; 0 for NaN; for every tensor of a list.
 #[doc(alias = "torch._foreach_sign")]
 pub fn _foreach_sign(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    (foreach::_FOREACH_SIGN.get(list_keys(self_))?)(self_)
+    match foreach::_FOREACH_SIGN.look_up(list_keys(self_)) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Sign: -1, 0 or 1; 0 for NaN; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_sign_")]
 pub fn _foreach_sign_(self_: &[Tensor]) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (foreach::_FOREACH_SIGN_.get(list_keys(self_))?)(self_)
+    match foreach::_FOREACH_SIGN_.look_up(list_keys(self_)) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Negates every element; for every tensor of a list.
 #[doc(alias = "torch._foreach_neg")]
 pub fn _foreach_neg(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    (foreach::_FOREACH_NEG.get(list_keys(self_))?)(self_)
+    match foreach::_FOREACH_NEG.look_up(list_keys(self_)) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Negates every element; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_neg_")]
 pub fn _foreach_neg_(self_: &[Tensor]) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (foreach::_FOREACH_NEG_.get(list_keys(self_))?)(self_)
+    match foreach::_FOREACH_NEG_.look_up(list_keys(self_)) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// `1 / x`; for every tensor of a list.
 #[doc(alias = "torch._foreach_reciprocal")]
 pub fn _foreach_reciprocal(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    (foreach::_FOREACH_RECIPROCAL.get(list_keys(self_))?)(self_)
+    match foreach::_FOREACH_RECIPROCAL.look_up(list_keys(self_)) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// `1 / x`; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_reciprocal_")]
 pub fn _foreach_reciprocal_(self_: &[Tensor]) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (foreach::_FOREACH_RECIPROCAL_.get(list_keys(self_))?)(self_)
+    match foreach::_FOREACH_RECIPROCAL_.look_up(list_keys(self_)) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Square root; for every tensor of a list.
 #[doc(alias = "torch._foreach_sqrt")]
 pub fn _foreach_sqrt(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    (foreach::_FOREACH_SQRT.get(list_keys(self_))?)(self_)
+    match foreach::_FOREACH_SQRT.look_up(list_keys(self_)) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Square root; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_sqrt_")]
 pub fn _foreach_sqrt_(self_: &[Tensor]) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (foreach::_FOREACH_SQRT_.get(list_keys(self_))?)(self_)
+    match foreach::_FOREACH_SQRT_.look_up(list_keys(self_)) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// `1 / sqrt(x)`; for every tensor of a list.
 #[doc(alias = "torch._foreach_rsqrt")]
 pub fn _foreach_rsqrt(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    (foreach::_FOREACH_RSQRT.get(list_keys(self_))?)(self_)
+    match foreach::_FOREACH_RSQRT.look_up(list_keys(self_)) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// `1 / sqrt(x)`; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_rsqrt_")]
 pub fn _foreach_rsqrt_(self_: &[Tensor]) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (foreach::_FOREACH_RSQRT_.get(list_keys(self_))?)(self_)
+    match foreach::_FOREACH_RSQRT_.look_up(list_keys(self_)) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Exponential; for every tensor of a list.
 #[doc(alias = "torch._foreach_exp")]
 pub fn _foreach_exp(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    (foreach::_FOREACH_EXP.get(list_keys(self_))?)(self_)
+    match foreach::_FOREACH_EXP.look_up(list_keys(self_)) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Exponential; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_exp_")]
 pub fn _foreach_exp_(self_: &[Tensor]) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (foreach::_FOREACH_EXP_.get(list_keys(self_))?)(self_)
+    match foreach::_FOREACH_EXP_.look_up(list_keys(self_)) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// `exp(x) - 1`, accurate near 0; for every tensor of a list.
 #[doc(alias = "torch._foreach_expm1")]
 pub fn _foreach_expm1(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    (foreach::_FOREACH_EXPM1.get(list_keys(self_))?)(self_)
+    match foreach::_FOREACH_EXPM1.look_up(list_keys(self_)) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// `exp(x) - 1`, accurate near 0; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_expm1_")]
 pub fn _foreach_expm1_(self_: &[Tensor]) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (foreach::_FOREACH_EXPM1_.get(list_keys(self_))?)(self_)
+    match foreach::_FOREACH_EXPM1_.look_up(list_keys(self_)) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Natural logarithm; for every tensor of a list.
 #[doc(alias = "torch._foreach_log")]
 pub fn _foreach_log(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    (foreach::_FOREACH_LOG.get(list_keys(self_))?)(self_)
+    match foreach::_FOREACH_LOG.look_up(list_keys(self_)) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Natural logarithm; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_log_")]
 pub fn _foreach_log_(self_: &[Tensor]) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (foreach::_FOREACH_LOG_.get(list_keys(self_))?)(self_)
+    match foreach::_FOREACH_LOG_.look_up(list_keys(self_)) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Logarithm to base 2; for every tensor of a list.
 #[doc(alias = "torch._foreach_log2")]
 pub fn _foreach_log2(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    (foreach::_FOREACH_LOG2.get(list_keys(self_))?)(self_)
+    match foreach::_FOREACH_LOG2.look_up(list_keys(self_)) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Logarithm to base 2; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_log2_")]
 pub fn _foreach_log2_(self_: &[Tensor]) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (foreach::_FOREACH_LOG2_.get(list_keys(self_))?)(self_)
+    match foreach::_FOREACH_LOG2_.look_up(list_keys(self_)) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Logarithm to base 10; for every tensor of a list.
 #[doc(alias = "torch._foreach_log10")]
 pub fn _foreach_log10(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    (foreach::_FOREACH_LOG10.get(list_keys(self_))?)(self_)
+    match foreach::_FOREACH_LOG10.look_up(list_keys(self_)) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Logarithm to base 10; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_log10_")]
 pub fn _foreach_log10_(self_: &[Tensor]) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (foreach::_FOREACH_LOG10_.get(list_keys(self_))?)(self_)
+    match foreach::_FOREACH_LOG10_.look_up(list_keys(self_)) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// `log(1 + x)`, accurate near 0; for every tensor of a list.
 #[doc(alias = "torch._foreach_log1p")]
 pub fn _foreach_log1p(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    (foreach::_FOREACH_LOG1P.get(list_keys(self_))?)(self_)
+    match foreach::_FOREACH_LOG1P.look_up(list_keys(self_)) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// `log(1 + x)`, accurate near 0; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_log1p_")]
 pub fn _foreach_log1p_(self_: &[Tensor]) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (foreach::_FOREACH_LOG1P_.get(list_keys(self_))?)(self_)
+    match foreach::_FOREACH_LOG1P_.look_up(list_keys(self_)) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Sine; for every tensor of a list.
 #[doc(alias = "torch._foreach_sin")]
 pub fn _foreach_sin(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    (foreach::_FOREACH_SIN.get(list_keys(self_))?)(self_)
+    match foreach::_FOREACH_SIN.look_up(list_keys(self_)) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Sine; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_sin_")]
 pub fn _foreach_sin_(self_: &[Tensor]) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (foreach::_FOREACH_SIN_.get(list_keys(self_))?)(self_)
+    match foreach::_FOREACH_SIN_.look_up(list_keys(self_)) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Cosine; for every tensor of a list.
 #[doc(alias = "torch._foreach_cos")]
 pub fn _foreach_cos(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    (foreach::_FOREACH_COS.get(list_keys(self_))?)(self_)
+    match foreach::_FOREACH_COS.look_up(list_keys(self_)) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Cosine; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_cos_")]
 pub fn _foreach_cos_(self_: &[Tensor]) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (foreach::_FOREACH_COS_.get(list_keys(self_))?)(self_)
+    match foreach::_FOREACH_COS_.look_up(list_keys(self_)) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Tangent; for every tensor of a list.
 #[doc(alias = "torch._foreach_tan")]
 pub fn _foreach_tan(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    (foreach::_FOREACH_TAN.get(list_keys(self_))?)(self_)
+    match foreach::_FOREACH_TAN.look_up(list_keys(self_)) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Tangent; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_tan_")]
 pub fn _foreach_tan_(self_: &[Tensor]) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (foreach::_FOREACH_TAN_.get(list_keys(self_))?)(self_)
+    match foreach::_FOREACH_TAN_.look_up(list_keys(self_)) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Arc sine; for every tensor of a list.
 #[doc(alias = "torch._foreach_asin")]
 pub fn _foreach_asin(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    (foreach::_FOREACH_ASIN.get(list_keys(self_))?)(self_)
+    match foreach::_FOREACH_ASIN.look_up(list_keys(self_)) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Arc sine; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_asin_")]
 pub fn _foreach_asin_(self_: &[Tensor]) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (foreach::_FOREACH_ASIN_.get(list_keys(self_))?)(self_)
+    match foreach::_FOREACH_ASIN_.look_up(list_keys(self_)) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Arc cosine; for every tensor of a list.
 #[doc(alias = "torch._foreach_acos")]
 pub fn _foreach_acos(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    (foreach::_FOREACH_ACOS.get(list_keys(self_))?)(self_)
+    match foreach::_FOREACH_ACOS.look_up(list_keys(self_)) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Arc cosine; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_acos_")]
 pub fn _foreach_acos_(self_: &[Tensor]) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (foreach::_FOREACH_ACOS_.get(list_keys(self_))?)(self_)
+    match foreach::_FOREACH_ACOS_.look_up(list_keys(self_)) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Arc tangent; for every tensor of a list.
 #[doc(alias = "torch._foreach_atan")]
 pub fn _foreach_atan(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    (foreach::_FOREACH_ATAN.get(list_keys(self_))?)(self_)
+    match foreach::_FOREACH_ATAN.look_up(list_keys(self_)) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Arc tangent; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_atan_")]
 pub fn _foreach_atan_(self_: &[Tensor]) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (foreach::_FOREACH_ATAN_.get(list_keys(self_))?)(self_)
+    match foreach::_FOREACH_ATAN_.look_up(list_keys(self_)) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Hyperbolic sine; for every tensor of a list.
 #[doc(alias = "torch._foreach_sinh")]
 pub fn _foreach_sinh(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    (foreach::_FOREACH_SINH.get(list_keys(self_))?)(self_)
+    match foreach::_FOREACH_SINH.look_up(list_keys(self_)) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Hyperbolic sine; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_sinh_")]
 pub fn _foreach_sinh_(self_: &[Tensor]) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (foreach::_FOREACH_SINH_.get(list_keys(self_))?)(self_)
+    match foreach::_FOREACH_SINH_.look_up(list_keys(self_)) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Hyperbolic cosine; for every tensor of a list.
 #[doc(alias = "torch._foreach_cosh")]
 pub fn _foreach_cosh(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    (foreach::_FOREACH_COSH.get(list_keys(self_))?)(self_)
+    match foreach::_FOREACH_COSH.look_up(list_keys(self_)) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Hyperbolic cosine; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_cosh_")]
 pub fn _foreach_cosh_(self_: &[Tensor]) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (foreach::_FOREACH_COSH_.get(list_keys(self_))?)(self_)
+    match foreach::_FOREACH_COSH_.look_up(list_keys(self_)) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Hyperbolic tangent; for every tensor of a list.
 #[doc(alias = "torch._foreach_tanh")]
 pub fn _foreach_tanh(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    (foreach::_FOREACH_TANH.get(list_keys(self_))?)(self_)
+    match foreach::_FOREACH_TANH.look_up(list_keys(self_)) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Hyperbolic tangent; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_tanh_")]
 pub fn _foreach_tanh_(self_: &[Tensor]) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (foreach::_FOREACH_TANH_.get(list_keys(self_))?)(self_)
+    match foreach::_FOREACH_TANH_.look_up(list_keys(self_)) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Rounds down; for every tensor of a list.
 #[doc(alias = "torch._foreach_floor")]
 pub fn _foreach_floor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    (foreach::_FOREACH_FLOOR.get(list_keys(self_))?)(self_)
+    match foreach::_FOREACH_FLOOR.look_up(list_keys(self_)) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Rounds down; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_floor_")]
 pub fn _foreach_floor_(self_: &[Tensor]) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (foreach::_FOREACH_FLOOR_.get(list_keys(self_))?)(self_)
+    match foreach::_FOREACH_FLOOR_.look_up(list_keys(self_)) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Rounds up; for every tensor of a list.
 #[doc(alias = "torch._foreach_ceil")]
 pub fn _foreach_ceil(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    (foreach::_FOREACH_CEIL.get(list_keys(self_))?)(self_)
+    match foreach::_FOREACH_CEIL.look_up(list_keys(self_)) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Rounds up; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_ceil_")]
 pub fn _foreach_ceil_(self_: &[Tensor]) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (foreach::_FOREACH_CEIL_.get(list_keys(self_))?)(self_)
+    match foreach::_FOREACH_CEIL_.look_up(list_keys(self_)) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Rounds towards zero; for every tensor of a list.
 #[doc(alias = "torch._foreach_trunc")]
 pub fn _foreach_trunc(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    (foreach::_FOREACH_TRUNC.get(list_keys(self_))?)(self_)
+    match foreach::_FOREACH_TRUNC.look_up(list_keys(self_)) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Rounds towards zero; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_trunc_")]
 pub fn _foreach_trunc_(self_: &[Tensor]) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (foreach::_FOREACH_TRUNC_.get(list_keys(self_))?)(self_)
+    match foreach::_FOREACH_TRUNC_.look_up(list_keys(self_)) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Rounds to the nearest integer, halves to even; for every tensor of a list.
 #[doc(alias = "torch._foreach_round")]
 pub fn _foreach_round(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    (foreach::_FOREACH_ROUND.get(list_keys(self_))?)(self_)
+    match foreach::_FOREACH_ROUND.look_up(list_keys(self_)) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Rounds to the nearest integer, halves to even; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_round_")]
 pub fn _foreach_round_(self_: &[Tensor]) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (foreach::_FOREACH_ROUND_.get(list_keys(self_))?)(self_)
+    match foreach::_FOREACH_ROUND_.look_up(list_keys(self_)) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// The part behind the point: `x - trunc(x)`; for every tensor of a list.
 #[doc(alias = "torch._foreach_frac")]
 pub fn _foreach_frac(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    (foreach::_FOREACH_FRAC.get(list_keys(self_))?)(self_)
+    match foreach::_FOREACH_FRAC.look_up(list_keys(self_)) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// The part behind the point: `x - trunc(x)`; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_frac_")]
 pub fn _foreach_frac_(self_: &[Tensor]) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (foreach::_FOREACH_FRAC_.get(list_keys(self_))?)(self_)
+    match foreach::_FOREACH_FRAC_.look_up(list_keys(self_)) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// `1 / (1 + exp(-x))`; for every tensor of a list.
 #[doc(alias = "torch._foreach_sigmoid")]
 pub fn _foreach_sigmoid(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    (foreach::_FOREACH_SIGMOID.get(list_keys(self_))?)(self_)
+    match foreach::_FOREACH_SIGMOID.look_up(list_keys(self_)) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// `1 / (1 + exp(-x))`; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_sigmoid_")]
 pub fn _foreach_sigmoid_(self_: &[Tensor]) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (foreach::_FOREACH_SIGMOID_.get(list_keys(self_))?)(self_)
+    match foreach::_FOREACH_SIGMOID_.look_up(list_keys(self_)) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }

@@ -3,7 +3,7 @@
 //! Operators of the family `quantize`.
 
 #[allow(unused_imports)]
-use super::{D, a, args, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, calls, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::quantize as f;
 
@@ -47,13 +47,13 @@ pub(super) static FAKE_QUANTIZE_PER_TENSOR_AFFINE_CACHEMASK_INFO: OpInfo = OpInf
     functional: None,
 };
 fn fake_quantize_per_tensor_affine_cachemask_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fake_quantize_per_tensor_affine_cachemask(
-        tensor_arg(a, 0)?,
-        arg(a, 1)?,
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-    )?
+    or_return!(ops::fake_quantize_per_tensor_affine_cachemask(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4))
+    ))
     .into_values()
 }
 fn fake_quantize_per_tensor_affine_cachemask_adaptor(
@@ -63,17 +63,12 @@ fn fake_quantize_per_tensor_affine_cachemask_adaptor(
     quant_min: i64,
     quant_max: i64,
 ) -> Result<(Tensor, Tensor)> {
-    if let Some(_seen) = watched(
+    adapted(
         &FAKE_QUANTIZE_PER_TENSOR_AFFINE_CACHEMASK_INFO,
         &[&self_, &scale, &zero_point, &quant_min, &quant_max],
-    ) {
-        return ops::fake_quantize_per_tensor_affine_cachemask(
-            self_, scale, zero_point, quant_min, quant_max,
-        );
-    }
-    fallback(
-        &FAKE_QUANTIZE_PER_TENSOR_AFFINE_CACHEMASK_INFO,
-        &[&self_, &scale, &zero_point, &quant_min, &quant_max],
+        &mut |()| {
+            ops::fake_quantize_per_tensor_affine_cachemask(self_, scale, zero_point, quant_min, quant_max)
+        },
     )
 }
 
@@ -119,14 +114,14 @@ pub(super) static FAKE_QUANTIZE_PER_CHANNEL_AFFINE_CACHEMASK_INFO: OpInfo = OpIn
     functional: None,
 };
 fn fake_quantize_per_channel_affine_cachemask_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fake_quantize_per_channel_affine_cachemask(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        tensor_arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-    )?
+    or_return!(ops::fake_quantize_per_channel_affine_cachemask(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(tensor_arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5))
+    ))
     .into_values()
 }
 fn fake_quantize_per_channel_affine_cachemask_adaptor(
@@ -137,17 +132,14 @@ fn fake_quantize_per_channel_affine_cachemask_adaptor(
     quant_min: i64,
     quant_max: i64,
 ) -> Result<(Tensor, Tensor)> {
-    if let Some(_seen) = watched(
+    adapted(
         &FAKE_QUANTIZE_PER_CHANNEL_AFFINE_CACHEMASK_INFO,
         &[&self_, &scale, &zero_point, &axis, &quant_min, &quant_max],
-    ) {
-        return ops::fake_quantize_per_channel_affine_cachemask(
-            self_, scale, zero_point, axis, quant_min, quant_max,
-        );
-    }
-    fallback(
-        &FAKE_QUANTIZE_PER_CHANNEL_AFFINE_CACHEMASK_INFO,
-        &[&self_, &scale, &zero_point, &axis, &quant_min, &quant_max],
+        &mut |()| {
+            ops::fake_quantize_per_channel_affine_cachemask(
+                self_, scale, zero_point, axis, quant_min, quant_max,
+            )
+        },
     )
 }
 
@@ -192,8 +184,14 @@ pub(super) static FAKE_QUANTIZE_PER_TENSOR_AFFINE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fake_quantize_per_tensor_affine_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fake_quantize_per_tensor_affine(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
-        .into_values()
+    or_return!(ops::fake_quantize_per_tensor_affine(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4))
+    ))
+    .into_values()
 }
 fn fake_quantize_per_tensor_affine_adaptor(
     self_: &Tensor,
@@ -202,12 +200,11 @@ fn fake_quantize_per_tensor_affine_adaptor(
     quant_min: i64,
     quant_max: i64,
 ) -> Result<Tensor> {
-    if let Some(_seen) =
-        watched(&FAKE_QUANTIZE_PER_TENSOR_AFFINE_INFO, &[&self_, &scale, &zero_point, &quant_min, &quant_max])
-    {
-        return ops::fake_quantize_per_tensor_affine(self_, scale, zero_point, quant_min, quant_max);
-    }
-    fallback(&FAKE_QUANTIZE_PER_TENSOR_AFFINE_INFO, &[&self_, &scale, &zero_point, &quant_min, &quant_max])
+    adapted(
+        &FAKE_QUANTIZE_PER_TENSOR_AFFINE_INFO,
+        &[&self_, &scale, &zero_point, &quant_min, &quant_max],
+        &mut |()| ops::fake_quantize_per_tensor_affine(self_, scale, zero_point, quant_min, quant_max),
+    )
 }
 
 /// Type of [`FAKE_QUANTIZE_PER_TENSOR_AFFINE_BY`].
@@ -244,13 +241,13 @@ pub(super) static FAKE_QUANTIZE_PER_TENSOR_AFFINE_BY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fake_quantize_per_tensor_affine_by_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fake_quantize_per_tensor_affine_by(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        tensor_arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-    )?
+    or_return!(ops::fake_quantize_per_tensor_affine_by(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(tensor_arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4))
+    ))
     .into_values()
 }
 fn fake_quantize_per_tensor_affine_by_adaptor(
@@ -260,13 +257,11 @@ fn fake_quantize_per_tensor_affine_by_adaptor(
     quant_min: i64,
     quant_max: i64,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(
+    adapted(
         &FAKE_QUANTIZE_PER_TENSOR_AFFINE_BY_INFO,
         &[&self_, &scale, &zero_point, &quant_min, &quant_max],
-    ) {
-        return ops::fake_quantize_per_tensor_affine_by(self_, scale, zero_point, quant_min, quant_max);
-    }
-    fallback(&FAKE_QUANTIZE_PER_TENSOR_AFFINE_BY_INFO, &[&self_, &scale, &zero_point, &quant_min, &quant_max])
+        &mut |()| ops::fake_quantize_per_tensor_affine_by(self_, scale, zero_point, quant_min, quant_max),
+    )
 }
 
 /// Type of [`FAKE_QUANTIZE_PER_CHANNEL_AFFINE`].
@@ -304,14 +299,14 @@ pub(super) static FAKE_QUANTIZE_PER_CHANNEL_AFFINE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fake_quantize_per_channel_affine_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fake_quantize_per_channel_affine(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        tensor_arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-    )?
+    or_return!(ops::fake_quantize_per_channel_affine(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(tensor_arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5))
+    ))
     .into_values()
 }
 fn fake_quantize_per_channel_affine_adaptor(
@@ -322,14 +317,9 @@ fn fake_quantize_per_channel_affine_adaptor(
     quant_min: i64,
     quant_max: i64,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(
+    adapted(
         &FAKE_QUANTIZE_PER_CHANNEL_AFFINE_INFO,
         &[&self_, &scale, &zero_point, &axis, &quant_min, &quant_max],
-    ) {
-        return ops::fake_quantize_per_channel_affine(self_, scale, zero_point, axis, quant_min, quant_max);
-    }
-    fallback(
-        &FAKE_QUANTIZE_PER_CHANNEL_AFFINE_INFO,
-        &[&self_, &scale, &zero_point, &axis, &quant_min, &quant_max],
+        &mut |()| ops::fake_quantize_per_channel_affine(self_, scale, zero_point, axis, quant_min, quant_max),
     )
 }

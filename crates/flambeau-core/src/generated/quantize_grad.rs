@@ -21,8 +21,8 @@ impl Backward for FakeQuantizePerTensorAffineCachemaskBackward {
     const NAME: &'static str = "FakeQuantizePerTensorAffineCachemaskBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result1 = &self.result1.unpack_last(cx, "result1")?;
-        let g0 = Some(mul(grad, &result1)?);
+        let result1 = &or_return!(self.result1.unpack_last(cx, "result1"));
+        let g0 = Some(or_return!(mul(grad, &result1)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -37,9 +37,10 @@ pub(super) fn fake_quantize_per_tensor_affine_cachemask_autograd(
     quant_max: i64,
 ) -> Result<(Tensor, Tensor)> {
     let rec = rt::recording(&[self_]);
-    let (mut out0, out1) = rt::below(|| {
+    let (mut out0, out1) = or_return!({
+        let _below = rt::Below::new();
         ops::fake_quantize_per_tensor_affine_cachemask(self_, scale, zero_point, quant_min, quant_max)
-    })?;
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = FakeQuantizePerTensorAffineCachemaskBackward { result1: Saved::input(&out1) };
@@ -52,7 +53,7 @@ pub(super) fn fake_quantize_per_tensor_affine_cachemask_autograd(
             let self_t = &self_t_;
             ok(mul(self_t, &result1)).map(Some)
         })?;
-        rt::set_tangent(&out0, t)?;
+        rt::set_tangent(&out0, Ok(t))?;
     }
     Ok((out0, out1))
 }
@@ -65,8 +66,8 @@ impl Backward for FakeQuantizePerChannelAffineCachemaskBackward {
     const NAME: &'static str = "FakeQuantizePerChannelAffineCachemaskBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result1 = &self.result1.unpack_last(cx, "result1")?;
-        let g0 = Some(mul(grad, &result1)?);
+        let result1 = &or_return!(self.result1.unpack_last(cx, "result1"));
+        let g0 = Some(or_return!(mul(grad, &result1)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -84,9 +85,10 @@ pub(super) fn fake_quantize_per_channel_affine_cachemask_autograd(
     rt::not_differentiable("fake_quantize_per_channel_affine_cachemask", "scale", scale)?;
     rt::not_differentiable("fake_quantize_per_channel_affine_cachemask", "zero_point", zero_point)?;
     let rec = rt::recording(&[self_]);
-    let (mut out0, out1) = rt::below(|| {
+    let (mut out0, out1) = or_return!({
+        let _below = rt::Below::new();
         ops::fake_quantize_per_channel_affine_cachemask(self_, scale, zero_point, axis, quant_min, quant_max)
-    })?;
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = FakeQuantizePerChannelAffineCachemaskBackward { result1: Saved::input(&out1) };
@@ -99,7 +101,7 @@ pub(super) fn fake_quantize_per_channel_affine_cachemask_autograd(
             let self_t = &self_t_;
             ok(mul(self_t, &result1)).map(Some)
         })?;
-        rt::set_tangent(&out0, t)?;
+        rt::set_tangent(&out0, Ok(t))?;
     }
     Ok((out0, out1))
 }

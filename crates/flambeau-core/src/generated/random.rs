@@ -3,22 +3,23 @@
 //! Operators of the family `random`.
 
 #[allow(unused_imports)]
-use super::{D, a, args, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, calls, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::random as f;
 
 /// A back end's kernel of `uniform_`.
 pub type UniformKernel = fn(&args::Uniform, &Tensor) -> Result<()>;
 /// The kernels of `uniform_`.
-pub static UNIFORM_KERNEL: Kernel<UniformKernel> = Kernel::new(f::uniform_cpu, &[&UNIFORM_]);
+pub static UNIFORM_KERNEL: Kernel<UniformKernel> = Kernel::new(f::uniform_cpu, &[UNIFORM_.any()]);
 
 fn uniform_inplace_slot(self_: &Tensor, from: f64, to: f64, generator: Option<&Generator>) -> Result<()> {
     let given = args::Uniform { self_, from, to, generator };
-    let m = f::uniform_shape(&given)?;
-    let o = m.inplace(self_, &[])?;
-    if let Some(kernel) = UNIFORM_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o.tensor()))?;
-    }
+    let m = or_return!(f::uniform_shape(&given));
+    let o = or_return!(m.inplace(self_, &[]));
+    or_return!(
+        UNIFORM_KERNEL
+            .run(m.device, &mut |kernel: UniformKernel| -> Result<()> { kernel(&given, o.tensor()) })
+    );
     o.finish()
 }
 /// Type of [`UNIFORM_`].
@@ -58,28 +59,24 @@ pub(super) static UNIFORM__INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn uniform_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::uniform_(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg::<Option<Generator>>(a, 3)?.as_ref())?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_f_f_og(ops::uniform_, a, &[0])
 }
 fn uniform_inplace_adaptor(self_: &Tensor, from: f64, to: f64, generator: Option<&Generator>) -> Result<()> {
-    if let Some(_seen) = watched(&UNIFORM__INFO, &[&self_, &from, &to, &generator]) {
-        return ops::uniform_(self_, from, to, generator);
-    }
-    call_fallback(&UNIFORM__INFO, &[&self_, &from, &to, &generator]).map(drop)
+    calls::adapt_t_f_f_og(&UNIFORM__INFO, ops::uniform_, self_, from, to, generator)
 }
 
 /// A back end's kernel of `normal_`.
 pub type NormalKernel = fn(&args::Normal, &Tensor) -> Result<()>;
 /// The kernels of `normal_`.
-pub static NORMAL_KERNEL: Kernel<NormalKernel> = Kernel::new(f::normal_cpu, &[&NORMAL_]);
+pub static NORMAL_KERNEL: Kernel<NormalKernel> = Kernel::new(f::normal_cpu, &[NORMAL_.any()]);
 
 fn normal_inplace_slot(self_: &Tensor, mean: f64, std: f64, generator: Option<&Generator>) -> Result<()> {
     let given = args::Normal { self_, mean, std, generator };
-    let m = f::normal_shape(&given)?;
-    let o = m.inplace(self_, &[])?;
-    if let Some(kernel) = NORMAL_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o.tensor()))?;
-    }
+    let m = or_return!(f::normal_shape(&given));
+    let o = or_return!(m.inplace(self_, &[]));
+    or_return!(
+        NORMAL_KERNEL.run(m.device, &mut |kernel: NormalKernel| -> Result<()> { kernel(&given, o.tensor()) })
+    );
     o.finish()
 }
 /// Type of [`NORMAL_`].
@@ -119,28 +116,25 @@ pub(super) static NORMAL__INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn normal_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::normal_(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg::<Option<Generator>>(a, 3)?.as_ref())?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_f_f_og(ops::normal_, a, &[0])
 }
 fn normal_inplace_adaptor(self_: &Tensor, mean: f64, std: f64, generator: Option<&Generator>) -> Result<()> {
-    if let Some(_seen) = watched(&NORMAL__INFO, &[&self_, &mean, &std, &generator]) {
-        return ops::normal_(self_, mean, std, generator);
-    }
-    call_fallback(&NORMAL__INFO, &[&self_, &mean, &std, &generator]).map(drop)
+    calls::adapt_t_f_f_og(&NORMAL__INFO, ops::normal_, self_, mean, std, generator)
 }
 
 /// A back end's kernel of `log_normal_`.
 pub type LogNormalKernel = fn(&args::LogNormal, &Tensor) -> Result<()>;
 /// The kernels of `log_normal_`.
-pub static LOG_NORMAL_KERNEL: Kernel<LogNormalKernel> = Kernel::new(f::log_normal_cpu, &[&LOG_NORMAL_]);
+pub static LOG_NORMAL_KERNEL: Kernel<LogNormalKernel> = Kernel::new(f::log_normal_cpu, &[LOG_NORMAL_.any()]);
 
 fn log_normal_inplace_slot(self_: &Tensor, mean: f64, std: f64, generator: Option<&Generator>) -> Result<()> {
     let given = args::LogNormal { self_, mean, std, generator };
-    let m = f::log_normal_shape(&given)?;
-    let o = m.inplace(self_, &[])?;
-    if let Some(kernel) = LOG_NORMAL_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o.tensor()))?;
-    }
+    let m = or_return!(f::log_normal_shape(&given));
+    let o = or_return!(m.inplace(self_, &[]));
+    or_return!(
+        LOG_NORMAL_KERNEL
+            .run(m.device, &mut |kernel: LogNormalKernel| -> Result<()> { kernel(&given, o.tensor()) })
+    );
     o.finish()
 }
 /// Type of [`LOG_NORMAL_`].
@@ -180,8 +174,7 @@ pub(super) static LOG_NORMAL__INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn log_normal_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::log_normal_(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg::<Option<Generator>>(a, 3)?.as_ref())?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_f_f_og(ops::log_normal_, a, &[0])
 }
 fn log_normal_inplace_adaptor(
     self_: &Tensor,
@@ -189,24 +182,23 @@ fn log_normal_inplace_adaptor(
     std: f64,
     generator: Option<&Generator>,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&LOG_NORMAL__INFO, &[&self_, &mean, &std, &generator]) {
-        return ops::log_normal_(self_, mean, std, generator);
-    }
-    call_fallback(&LOG_NORMAL__INFO, &[&self_, &mean, &std, &generator]).map(drop)
+    calls::adapt_t_f_f_og(&LOG_NORMAL__INFO, ops::log_normal_, self_, mean, std, generator)
 }
 
 /// A back end's kernel of `exponential_`.
 pub type ExponentialKernel = fn(&args::Exponential, &Tensor) -> Result<()>;
 /// The kernels of `exponential_`.
-pub static EXPONENTIAL_KERNEL: Kernel<ExponentialKernel> = Kernel::new(f::exponential_cpu, &[&EXPONENTIAL_]);
+pub static EXPONENTIAL_KERNEL: Kernel<ExponentialKernel> =
+    Kernel::new(f::exponential_cpu, &[EXPONENTIAL_.any()]);
 
 fn exponential_inplace_slot(self_: &Tensor, lambd: f64, generator: Option<&Generator>) -> Result<()> {
     let given = args::Exponential { self_, lambd, generator };
-    let m = f::exponential_shape(&given)?;
-    let o = m.inplace(self_, &[])?;
-    if let Some(kernel) = EXPONENTIAL_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o.tensor()))?;
-    }
+    let m = or_return!(f::exponential_shape(&given));
+    let o = or_return!(m.inplace(self_, &[]));
+    or_return!(
+        EXPONENTIAL_KERNEL
+            .run(m.device, &mut |kernel: ExponentialKernel| -> Result<()> { kernel(&given, o.tensor()) })
+    );
     o.finish()
 }
 /// Type of [`EXPONENTIAL_`].
@@ -245,28 +237,24 @@ pub(super) static EXPONENTIAL__INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn exponential_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::exponential_(tensor_arg(a, 0)?, arg(a, 1)?, arg::<Option<Generator>>(a, 2)?.as_ref())?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_f_og(ops::exponential_, a, &[0])
 }
 fn exponential_inplace_adaptor(self_: &Tensor, lambd: f64, generator: Option<&Generator>) -> Result<()> {
-    if let Some(_seen) = watched(&EXPONENTIAL__INFO, &[&self_, &lambd, &generator]) {
-        return ops::exponential_(self_, lambd, generator);
-    }
-    call_fallback(&EXPONENTIAL__INFO, &[&self_, &lambd, &generator]).map(drop)
+    calls::adapt_t_f_og(&EXPONENTIAL__INFO, ops::exponential_, self_, lambd, generator)
 }
 
 /// A back end's kernel of `cauchy_`.
 pub type CauchyKernel = fn(&args::Cauchy, &Tensor) -> Result<()>;
 /// The kernels of `cauchy_`.
-pub static CAUCHY_KERNEL: Kernel<CauchyKernel> = Kernel::new(f::cauchy_cpu, &[&CAUCHY_]);
+pub static CAUCHY_KERNEL: Kernel<CauchyKernel> = Kernel::new(f::cauchy_cpu, &[CAUCHY_.any()]);
 
 fn cauchy_inplace_slot(self_: &Tensor, median: f64, sigma: f64, generator: Option<&Generator>) -> Result<()> {
     let given = args::Cauchy { self_, median, sigma, generator };
-    let m = f::cauchy_shape(&given)?;
-    let o = m.inplace(self_, &[])?;
-    if let Some(kernel) = CAUCHY_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o.tensor()))?;
-    }
+    let m = or_return!(f::cauchy_shape(&given));
+    let o = or_return!(m.inplace(self_, &[]));
+    or_return!(
+        CAUCHY_KERNEL.run(m.device, &mut |kernel: CauchyKernel| -> Result<()> { kernel(&given, o.tensor()) })
+    );
     o.finish()
 }
 /// Type of [`CAUCHY_`].
@@ -306,8 +294,7 @@ pub(super) static CAUCHY__INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn cauchy_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::cauchy_(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg::<Option<Generator>>(a, 3)?.as_ref())?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_f_f_og(ops::cauchy_, a, &[0])
 }
 fn cauchy_inplace_adaptor(
     self_: &Tensor,
@@ -315,24 +302,22 @@ fn cauchy_inplace_adaptor(
     sigma: f64,
     generator: Option<&Generator>,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&CAUCHY__INFO, &[&self_, &median, &sigma, &generator]) {
-        return ops::cauchy_(self_, median, sigma, generator);
-    }
-    call_fallback(&CAUCHY__INFO, &[&self_, &median, &sigma, &generator]).map(drop)
+    calls::adapt_t_f_f_og(&CAUCHY__INFO, ops::cauchy_, self_, median, sigma, generator)
 }
 
 /// A back end's kernel of `geometric_`.
 pub type GeometricKernel = fn(&args::Geometric, &Tensor) -> Result<()>;
 /// The kernels of `geometric_`.
-pub static GEOMETRIC_KERNEL: Kernel<GeometricKernel> = Kernel::new(f::geometric_cpu, &[&GEOMETRIC_]);
+pub static GEOMETRIC_KERNEL: Kernel<GeometricKernel> = Kernel::new(f::geometric_cpu, &[GEOMETRIC_.any()]);
 
 fn geometric_inplace_slot(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<()> {
     let given = args::Geometric { self_, p, generator };
-    let m = f::geometric_shape(&given)?;
-    let o = m.inplace(self_, &[])?;
-    if let Some(kernel) = GEOMETRIC_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o.tensor()))?;
-    }
+    let m = or_return!(f::geometric_shape(&given));
+    let o = or_return!(m.inplace(self_, &[]));
+    or_return!(
+        GEOMETRIC_KERNEL
+            .run(m.device, &mut |kernel: GeometricKernel| -> Result<()> { kernel(&given, o.tensor()) })
+    );
     o.finish()
 }
 /// Type of [`GEOMETRIC_`].
@@ -371,29 +356,26 @@ pub(super) static GEOMETRIC__INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn geometric_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::geometric_(tensor_arg(a, 0)?, arg(a, 1)?, arg::<Option<Generator>>(a, 2)?.as_ref())?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_f_og(ops::geometric_, a, &[0])
 }
 fn geometric_inplace_adaptor(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<()> {
-    if let Some(_seen) = watched(&GEOMETRIC__INFO, &[&self_, &p, &generator]) {
-        return ops::geometric_(self_, p, generator);
-    }
-    call_fallback(&GEOMETRIC__INFO, &[&self_, &p, &generator]).map(drop)
+    calls::adapt_t_f_og(&GEOMETRIC__INFO, ops::geometric_, self_, p, generator)
 }
 
 /// A back end's kernel of `bernoulli_.Tensor`.
 pub type BernoulliTensorKernel = fn(&args::BernoulliTensor, &Tensor) -> Result<()>;
 /// The kernels of `bernoulli_.Tensor`.
 pub static BERNOULLI_TENSOR_KERNEL: Kernel<BernoulliTensorKernel> =
-    Kernel::new(f::bernoulli_tensor_cpu, &[&BERNOULLI_TENSOR_]);
+    Kernel::new(f::bernoulli_tensor_cpu, &[BERNOULLI_TENSOR_.any()]);
 
 fn bernoulli_tensor_inplace_slot(self_: &Tensor, p: &Tensor, generator: Option<&Generator>) -> Result<()> {
     let given = args::BernoulliTensor { self_, p, generator };
-    let m = f::bernoulli_tensor_shape(&given)?;
-    let o = m.inplace(self_, &[p])?;
-    if let Some(kernel) = BERNOULLI_TENSOR_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o.tensor()))?;
-    }
+    let m = or_return!(f::bernoulli_tensor_shape(&given));
+    let o = or_return!(m.inplace(self_, &[p]));
+    or_return!(
+        BERNOULLI_TENSOR_KERNEL
+            .run(m.device, &mut |kernel: BernoulliTensorKernel| -> Result<()> { kernel(&given, o.tensor()) })
+    );
     o.finish()
 }
 /// Type of [`BERNOULLI_TENSOR_`].
@@ -432,29 +414,33 @@ pub(super) static BERNOULLI_TENSOR__INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn bernoulli_tensor_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::bernoulli_tensor_(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg::<Option<Generator>>(a, 2)?.as_ref())?;
+    or_return!(ops::bernoulli_tensor_(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(arg::<Option<Generator>>(a, 2)).as_ref()
+    ));
     Ok(vec![a[0].clone()])
 }
 fn bernoulli_tensor_inplace_adaptor(self_: &Tensor, p: &Tensor, generator: Option<&Generator>) -> Result<()> {
-    if let Some(_seen) = watched(&BERNOULLI_TENSOR__INFO, &[&self_, &p, &generator]) {
-        return ops::bernoulli_tensor_(self_, p, generator);
-    }
-    call_fallback(&BERNOULLI_TENSOR__INFO, &[&self_, &p, &generator]).map(drop)
+    adapted(&BERNOULLI_TENSOR__INFO, &[&self_, &p, &generator], &mut |()| {
+        ops::bernoulli_tensor_(self_, p, generator)
+    })
 }
 
 /// A back end's kernel of `bernoulli_.float`.
 pub type BernoulliFloatKernel = fn(&args::BernoulliFloat, &Tensor) -> Result<()>;
 /// The kernels of `bernoulli_.float`.
 pub static BERNOULLI_FLOAT_KERNEL: Kernel<BernoulliFloatKernel> =
-    Kernel::new(f::bernoulli_float_cpu, &[&BERNOULLI_FLOAT_]);
+    Kernel::new(f::bernoulli_float_cpu, &[BERNOULLI_FLOAT_.any()]);
 
 fn bernoulli_float_inplace_slot(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<()> {
     let given = args::BernoulliFloat { self_, p, generator };
-    let m = f::bernoulli_float_shape(&given)?;
-    let o = m.inplace(self_, &[])?;
-    if let Some(kernel) = BERNOULLI_FLOAT_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o.tensor()))?;
-    }
+    let m = or_return!(f::bernoulli_float_shape(&given));
+    let o = or_return!(m.inplace(self_, &[]));
+    or_return!(
+        BERNOULLI_FLOAT_KERNEL
+            .run(m.device, &mut |kernel: BernoulliFloatKernel| -> Result<()> { kernel(&given, o.tensor()) })
+    );
     o.finish()
 }
 /// Type of [`BERNOULLI_FLOAT_`].
@@ -493,29 +479,25 @@ pub(super) static BERNOULLI_FLOAT__INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn bernoulli_float_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::bernoulli_float_(tensor_arg(a, 0)?, arg(a, 1)?, arg::<Option<Generator>>(a, 2)?.as_ref())?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_f_og(ops::bernoulli_float_, a, &[0])
 }
 fn bernoulli_float_inplace_adaptor(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<()> {
-    if let Some(_seen) = watched(&BERNOULLI_FLOAT__INFO, &[&self_, &p, &generator]) {
-        return ops::bernoulli_float_(self_, p, generator);
-    }
-    call_fallback(&BERNOULLI_FLOAT__INFO, &[&self_, &p, &generator]).map(drop)
+    calls::adapt_t_f_og(&BERNOULLI_FLOAT__INFO, ops::bernoulli_float_, self_, p, generator)
 }
 
 /// A back end's kernel of `bernoulli`.
 pub type BernoulliKernel = fn(&args::Bernoulli, &Tensor) -> Result<()>;
 /// The kernels of `bernoulli`.
 pub static BERNOULLI_KERNEL: Kernel<BernoulliKernel> =
-    Kernel::new(f::bernoulli_cpu, &[&BERNOULLI, &BERNOULLI_OUT]);
+    Kernel::new(f::bernoulli_cpu, &[BERNOULLI.any(), BERNOULLI_OUT.any()]);
 
 fn bernoulli_slot(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
     let given = args::Bernoulli { self_, generator };
-    let m = f::bernoulli_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = BERNOULLI_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::bernoulli_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(
+        BERNOULLI_KERNEL.run(m.device, &mut |kernel: BernoulliKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`BERNOULLI`].
@@ -550,22 +532,20 @@ pub(super) static BERNOULLI_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn bernoulli_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::bernoulli(tensor_arg(a, 0)?, arg::<Option<Generator>>(a, 1)?.as_ref())?.into_values()
+    calls::boxed_t_og_to_t(ops::bernoulli, a)
 }
 fn bernoulli_adaptor(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
-    if let Some(_seen) = watched(&BERNOULLI_INFO, &[&self_, &generator]) {
-        return ops::bernoulli(self_, generator);
-    }
-    fallback(&BERNOULLI_INFO, &[&self_, &generator])
+    calls::adapt_t_og_to_t(&BERNOULLI_INFO, ops::bernoulli, self_, generator)
 }
 
 fn bernoulli_out_slot(self_: &Tensor, generator: Option<&Generator>, out: &mut Tensor) -> Result<()> {
     let given = args::Bernoulli { self_, generator };
-    let m = f::bernoulli_shape(&given)?;
-    let o0 = m.out(&OutDtype::Any, out, &[self_])?;
-    if let Some(kernel) = BERNOULLI_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o0.tensor()))?;
-    }
+    let m = or_return!(f::bernoulli_shape(&given));
+    let o0 = or_return!(m.out(&OutDtype::Any, out, &[self_]));
+    or_return!(
+        BERNOULLI_KERNEL
+            .run(m.device, &mut |kernel: BernoulliKernel| -> Result<()> { kernel(&given, o0.tensor()) })
+    );
     o0.finish()
 }
 /// Type of [`BERNOULLI_OUT`].
@@ -604,31 +584,26 @@ pub(super) static BERNOULLI_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&BERNOULLI_INFO),
 };
 fn bernoulli_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::bernoulli_out(tensor_arg(a, 0)?, arg::<Option<Generator>>(a, 1)?.as_ref(), &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_og_w(ops::bernoulli_out, a)
 }
 fn bernoulli_out_adaptor(self_: &Tensor, generator: Option<&Generator>, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&BERNOULLI_OUT_INFO, &[&self_, &generator, &&*out]) {
-        return ops::bernoulli_out(self_, generator, out);
-    }
-    let v = call_fallback(&BERNOULLI_OUT_INFO, &[&self_, &generator, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_og_w(&BERNOULLI_OUT_INFO, ops::bernoulli_out, self_, generator, out)
 }
 
 /// A back end's kernel of `bernoulli.p`.
 pub type BernoulliPKernel = fn(&args::BernoulliP, &Tensor) -> Result<()>;
 /// The kernels of `bernoulli.p`.
-pub static BERNOULLI_P_KERNEL: Kernel<BernoulliPKernel> = Kernel::new(f::bernoulli_p_cpu, &[&BERNOULLI_P]);
+pub static BERNOULLI_P_KERNEL: Kernel<BernoulliPKernel> =
+    Kernel::new(f::bernoulli_p_cpu, &[BERNOULLI_P.any()]);
 
 fn bernoulli_p_slot(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<Tensor> {
     let given = args::BernoulliP { self_, p, generator };
-    let m = f::bernoulli_p_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = BERNOULLI_P_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::bernoulli_p_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(
+        BERNOULLI_P_KERNEL
+            .run(m.device, &mut |kernel: BernoulliPKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`BERNOULLI_P`].
@@ -667,19 +642,17 @@ pub(super) static BERNOULLI_P_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn bernoulli_p_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::bernoulli_p(tensor_arg(a, 0)?, arg(a, 1)?, arg::<Option<Generator>>(a, 2)?.as_ref())?.into_values()
+    calls::boxed_t_f_og_to_t(ops::bernoulli_p, a)
 }
 fn bernoulli_p_adaptor(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<Tensor> {
-    if let Some(_seen) = watched(&BERNOULLI_P_INFO, &[&self_, &p, &generator]) {
-        return ops::bernoulli_p(self_, p, generator);
-    }
-    fallback(&BERNOULLI_P_INFO, &[&self_, &p, &generator])
+    calls::adapt_t_f_og_to_t(&BERNOULLI_P_INFO, ops::bernoulli_p, self_, p, generator)
 }
 
 /// A back end's kernel of `random_.from`.
 pub type RandomFromKernel = fn(&args::RandomFrom, &Tensor) -> Result<()>;
 /// The kernels of `random_.from`.
-pub static RANDOM_FROM_KERNEL: Kernel<RandomFromKernel> = Kernel::new(f::random_from_cpu, &[&RANDOM_FROM_]);
+pub static RANDOM_FROM_KERNEL: Kernel<RandomFromKernel> =
+    Kernel::new(f::random_from_cpu, &[RANDOM_FROM_.any()]);
 
 fn random_from_inplace_slot(
     self_: &Tensor,
@@ -688,11 +661,12 @@ fn random_from_inplace_slot(
     generator: Option<&Generator>,
 ) -> Result<()> {
     let given = args::RandomFrom { self_, from, to, generator };
-    let m = f::random_from_shape(&given)?;
-    let o = m.inplace(self_, &[])?;
-    if let Some(kernel) = RANDOM_FROM_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o.tensor()))?;
-    }
+    let m = or_return!(f::random_from_shape(&given));
+    let o = or_return!(m.inplace(self_, &[]));
+    or_return!(
+        RANDOM_FROM_KERNEL
+            .run(m.device, &mut |kernel: RandomFromKernel| -> Result<()> { kernel(&given, o.tensor()) })
+    );
     o.finish()
 }
 /// Type of [`RANDOM_FROM_`].
@@ -732,7 +706,12 @@ pub(super) static RANDOM_FROM__INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn random_from_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::random_from_(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg::<Option<Generator>>(a, 3)?.as_ref())?;
+    or_return!(ops::random_from_(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg::<Option<Generator>>(a, 3)).as_ref()
+    ));
     Ok(vec![a[0].clone()])
 }
 fn random_from_inplace_adaptor(
@@ -741,24 +720,24 @@ fn random_from_inplace_adaptor(
     to: Option<i64>,
     generator: Option<&Generator>,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&RANDOM_FROM__INFO, &[&self_, &from, &to, &generator]) {
-        return ops::random_from_(self_, from, to, generator);
-    }
-    call_fallback(&RANDOM_FROM__INFO, &[&self_, &from, &to, &generator]).map(drop)
+    adapted(&RANDOM_FROM__INFO, &[&self_, &from, &to, &generator], &mut |()| {
+        ops::random_from_(self_, from, to, generator)
+    })
 }
 
 /// A back end's kernel of `random_.to`.
 pub type RandomToKernel = fn(&args::RandomTo, &Tensor) -> Result<()>;
 /// The kernels of `random_.to`.
-pub static RANDOM_TO_KERNEL: Kernel<RandomToKernel> = Kernel::new(f::random_to_cpu, &[&RANDOM_TO_]);
+pub static RANDOM_TO_KERNEL: Kernel<RandomToKernel> = Kernel::new(f::random_to_cpu, &[RANDOM_TO_.any()]);
 
 fn random_to_inplace_slot(self_: &Tensor, to: i64, generator: Option<&Generator>) -> Result<()> {
     let given = args::RandomTo { self_, to, generator };
-    let m = f::random_to_shape(&given)?;
-    let o = m.inplace(self_, &[])?;
-    if let Some(kernel) = RANDOM_TO_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o.tensor()))?;
-    }
+    let m = or_return!(f::random_to_shape(&given));
+    let o = or_return!(m.inplace(self_, &[]));
+    or_return!(
+        RANDOM_TO_KERNEL
+            .run(m.device, &mut |kernel: RandomToKernel| -> Result<()> { kernel(&given, o.tensor()) })
+    );
     o.finish()
 }
 /// Type of [`RANDOM_TO_`].
@@ -797,28 +776,29 @@ pub(super) static RANDOM_TO__INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn random_to_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::random_to_(tensor_arg(a, 0)?, arg(a, 1)?, arg::<Option<Generator>>(a, 2)?.as_ref())?;
+    or_return!(ops::random_to_(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg::<Option<Generator>>(a, 2)).as_ref()
+    ));
     Ok(vec![a[0].clone()])
 }
 fn random_to_inplace_adaptor(self_: &Tensor, to: i64, generator: Option<&Generator>) -> Result<()> {
-    if let Some(_seen) = watched(&RANDOM_TO__INFO, &[&self_, &to, &generator]) {
-        return ops::random_to_(self_, to, generator);
-    }
-    call_fallback(&RANDOM_TO__INFO, &[&self_, &to, &generator]).map(drop)
+    adapted(&RANDOM_TO__INFO, &[&self_, &to, &generator], &mut |()| ops::random_to_(self_, to, generator))
 }
 
 /// A back end's kernel of `random_`.
 pub type RandomKernel = fn(&args::Random, &Tensor) -> Result<()>;
 /// The kernels of `random_`.
-pub static RANDOM_KERNEL: Kernel<RandomKernel> = Kernel::new(f::random_cpu, &[&RANDOM_]);
+pub static RANDOM_KERNEL: Kernel<RandomKernel> = Kernel::new(f::random_cpu, &[RANDOM_.any()]);
 
 fn random_inplace_slot(self_: &Tensor, generator: Option<&Generator>) -> Result<()> {
     let given = args::Random { self_, generator };
-    let m = f::random_shape(&given)?;
-    let o = m.inplace(self_, &[])?;
-    if let Some(kernel) = RANDOM_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o.tensor()))?;
-    }
+    let m = or_return!(f::random_shape(&given));
+    let o = or_return!(m.inplace(self_, &[]));
+    or_return!(
+        RANDOM_KERNEL.run(m.device, &mut |kernel: RandomKernel| -> Result<()> { kernel(&given, o.tensor()) })
+    );
     o.finish()
 }
 /// Type of [`RANDOM_`].
@@ -853,29 +833,26 @@ pub(super) static RANDOM__INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn random_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::random_(tensor_arg(a, 0)?, arg::<Option<Generator>>(a, 1)?.as_ref())?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_og(ops::random_, a, &[0])
 }
 fn random_inplace_adaptor(self_: &Tensor, generator: Option<&Generator>) -> Result<()> {
-    if let Some(_seen) = watched(&RANDOM__INFO, &[&self_, &generator]) {
-        return ops::random_(self_, generator);
-    }
-    call_fallback(&RANDOM__INFO, &[&self_, &generator]).map(drop)
+    calls::adapt_t_og(&RANDOM__INFO, ops::random_, self_, generator)
 }
 
 /// A back end's kernel of `_randperm_`.
 pub type RandpermFillKernel = fn(&args::RandpermFill, &Tensor) -> Result<()>;
 /// The kernels of `_randperm_`.
 pub static RANDPERM_FILL_KERNEL: Kernel<RandpermFillKernel> =
-    Kernel::new(f::randperm_fill_cpu, &[&RANDPERM_FILL_]);
+    Kernel::new(f::randperm_fill_cpu, &[RANDPERM_FILL_.any()]);
 
 fn randperm_fill_inplace_slot(self_: &Tensor, generator: Option<&Generator>) -> Result<()> {
     let given = args::RandpermFill { self_, generator };
-    let m = f::randperm_fill_shape(&given)?;
-    let o = m.inplace(self_, &[])?;
-    if let Some(kernel) = RANDPERM_FILL_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o.tensor()))?;
-    }
+    let m = or_return!(f::randperm_fill_shape(&given));
+    let o = or_return!(m.inplace(self_, &[]));
+    or_return!(
+        RANDPERM_FILL_KERNEL
+            .run(m.device, &mut |kernel: RandpermFillKernel| -> Result<()> { kernel(&given, o.tensor()) })
+    );
     o.finish()
 }
 /// Type of [`RANDPERM_FILL_`].
@@ -910,14 +887,10 @@ pub(super) static RANDPERM_FILL__INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn randperm_fill_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::randperm_fill_(tensor_arg(a, 0)?, arg::<Option<Generator>>(a, 1)?.as_ref())?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_og(ops::randperm_fill_, a, &[0])
 }
 fn randperm_fill_inplace_adaptor(self_: &Tensor, generator: Option<&Generator>) -> Result<()> {
-    if let Some(_seen) = watched(&RANDPERM_FILL__INFO, &[&self_, &generator]) {
-        return ops::randperm_fill_(self_, generator);
-    }
-    call_fallback(&RANDPERM_FILL__INFO, &[&self_, &generator]).map(drop)
+    calls::adapt_t_og(&RANDPERM_FILL__INFO, ops::randperm_fill_, self_, generator)
 }
 
 /// Type of [`RAND`].
@@ -962,15 +935,7 @@ pub(super) static RAND_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn rand_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::rand(
-        &arg::<Vec<i64>>(a, 0)?,
-        arg::<Option<Generator>>(a, 1)?.as_ref(),
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-    )?
-    .into_values()
+    calls::boxed_is_og_od_ol_ov_ob_to_t(ops::rand, a)
 }
 fn rand_adaptor(
     size: &[i64],
@@ -980,10 +945,16 @@ fn rand_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&RAND_INFO, &[&size, &generator, &dtype, &layout, &device, &pin_memory]) {
-        return ops::rand(size, generator, dtype, layout, device, pin_memory);
-    }
-    fallback(&RAND_INFO, &[&size, &generator, &dtype, &layout, &device, &pin_memory])
+    calls::adapt_is_og_od_ol_ov_ob_to_t(
+        &RAND_INFO,
+        ops::rand,
+        size,
+        generator,
+        dtype,
+        layout,
+        device,
+        pin_memory,
+    )
 }
 
 fn rand_out_cpu(
@@ -997,7 +968,7 @@ fn rand_out_cpu(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::rand(size, generator, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::rand(size, generator, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn rand_out_cuda(
@@ -1011,7 +982,7 @@ fn rand_out_cuda(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::rand(size, generator, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::rand(size, generator, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn rand_out_meta(
@@ -1025,7 +996,7 @@ fn rand_out_meta(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::rand(size, generator, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::rand(size, generator, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn rand_out_private(
@@ -1039,7 +1010,7 @@ fn rand_out_private(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::rand(size, generator, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::rand(size, generator, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`RAND_OUT`].
@@ -1092,17 +1063,7 @@ pub(super) static RAND_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&RAND_INFO),
 };
 fn rand_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 6)?;
-    ops::rand_out(
-        &arg::<Vec<i64>>(a, 0)?,
-        arg::<Option<Generator>>(a, 1)?.as_ref(),
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        &mut out,
-    )?;
-    Ok(vec![out.into_value()])
+    calls::boxed_is_og_od_ol_ov_ob_w(ops::rand_out, a)
 }
 fn rand_out_adaptor(
     size: &[i64],
@@ -1113,15 +1074,17 @@ fn rand_out_adaptor(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) =
-        watched(&RAND_OUT_INFO, &[&size, &generator, &dtype, &layout, &device, &pin_memory, &&*out])
-    {
-        return ops::rand_out(size, generator, dtype, layout, device, pin_memory, out);
-    }
-    let v =
-        call_fallback(&RAND_OUT_INFO, &[&size, &generator, &dtype, &layout, &device, &pin_memory, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_is_og_od_ol_ov_ob_w(
+        &RAND_OUT_INFO,
+        ops::rand_out,
+        size,
+        generator,
+        dtype,
+        layout,
+        device,
+        pin_memory,
+        out,
+    )
 }
 
 /// Type of [`RAND_LIKE_GENERATOR`].
@@ -1173,16 +1136,7 @@ pub(super) static RAND_LIKE_GENERATOR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn rand_like_generator_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::rand_like_generator(
-        tensor_arg(a, 0)?,
-        arg::<Option<Generator>>(a, 1)?.as_ref(),
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-    )?
-    .into_values()
+    calls::boxed_t_og_od_ol_ov_ob_om_to_t(ops::rand_like_generator, a)
 }
 fn rand_like_generator_adaptor(
     self_: &Tensor,
@@ -1193,15 +1147,16 @@ fn rand_like_generator_adaptor(
     pin_memory: Option<bool>,
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(
+    calls::adapt_t_og_od_ol_ov_ob_om_to_t(
         &RAND_LIKE_GENERATOR_INFO,
-        &[&self_, &generator, &dtype, &layout, &device, &pin_memory, &memory_format],
-    ) {
-        return ops::rand_like_generator(self_, generator, dtype, layout, device, pin_memory, memory_format);
-    }
-    fallback(
-        &RAND_LIKE_GENERATOR_INFO,
-        &[&self_, &generator, &dtype, &layout, &device, &pin_memory, &memory_format],
+        ops::rand_like_generator,
+        self_,
+        generator,
+        dtype,
+        layout,
+        device,
+        pin_memory,
+        memory_format,
     )
 }
 
@@ -1252,8 +1207,7 @@ pub(super) static RAND_LIKE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn rand_like_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::rand_like(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?
-        .into_values()
+    calls::boxed_t_od_ol_ov_ob_om_to_t(ops::rand_like, a)
 }
 fn rand_like_adaptor(
     self_: &Tensor,
@@ -1263,12 +1217,16 @@ fn rand_like_adaptor(
     pin_memory: Option<bool>,
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
-    if let Some(_seen) =
-        watched(&RAND_LIKE_INFO, &[&self_, &dtype, &layout, &device, &pin_memory, &memory_format])
-    {
-        return ops::rand_like(self_, dtype, layout, device, pin_memory, memory_format);
-    }
-    fallback(&RAND_LIKE_INFO, &[&self_, &dtype, &layout, &device, &pin_memory, &memory_format])
+    calls::adapt_t_od_ol_ov_ob_om_to_t(
+        &RAND_LIKE_INFO,
+        ops::rand_like,
+        self_,
+        dtype,
+        layout,
+        device,
+        pin_memory,
+        memory_format,
+    )
 }
 
 /// Type of [`RANDN`].
@@ -1313,15 +1271,7 @@ pub(super) static RANDN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn randn_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::randn(
-        &arg::<Vec<i64>>(a, 0)?,
-        arg::<Option<Generator>>(a, 1)?.as_ref(),
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-    )?
-    .into_values()
+    calls::boxed_is_og_od_ol_ov_ob_to_t(ops::randn, a)
 }
 fn randn_adaptor(
     size: &[i64],
@@ -1331,10 +1281,16 @@ fn randn_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&RANDN_INFO, &[&size, &generator, &dtype, &layout, &device, &pin_memory]) {
-        return ops::randn(size, generator, dtype, layout, device, pin_memory);
-    }
-    fallback(&RANDN_INFO, &[&size, &generator, &dtype, &layout, &device, &pin_memory])
+    calls::adapt_is_og_od_ol_ov_ob_to_t(
+        &RANDN_INFO,
+        ops::randn,
+        size,
+        generator,
+        dtype,
+        layout,
+        device,
+        pin_memory,
+    )
 }
 
 fn randn_out_cpu(
@@ -1348,7 +1304,7 @@ fn randn_out_cpu(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::randn(size, generator, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::randn(size, generator, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn randn_out_cuda(
@@ -1362,7 +1318,7 @@ fn randn_out_cuda(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::randn(size, generator, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::randn(size, generator, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn randn_out_meta(
@@ -1376,7 +1332,7 @@ fn randn_out_meta(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::randn(size, generator, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::randn(size, generator, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn randn_out_private(
@@ -1390,7 +1346,7 @@ fn randn_out_private(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::randn(size, generator, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::randn(size, generator, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`RANDN_OUT`].
@@ -1443,17 +1399,7 @@ pub(super) static RANDN_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&RANDN_INFO),
 };
 fn randn_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 6)?;
-    ops::randn_out(
-        &arg::<Vec<i64>>(a, 0)?,
-        arg::<Option<Generator>>(a, 1)?.as_ref(),
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        &mut out,
-    )?;
-    Ok(vec![out.into_value()])
+    calls::boxed_is_og_od_ol_ov_ob_w(ops::randn_out, a)
 }
 fn randn_out_adaptor(
     size: &[i64],
@@ -1464,15 +1410,17 @@ fn randn_out_adaptor(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) =
-        watched(&RANDN_OUT_INFO, &[&size, &generator, &dtype, &layout, &device, &pin_memory, &&*out])
-    {
-        return ops::randn_out(size, generator, dtype, layout, device, pin_memory, out);
-    }
-    let v =
-        call_fallback(&RANDN_OUT_INFO, &[&size, &generator, &dtype, &layout, &device, &pin_memory, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_is_og_od_ol_ov_ob_w(
+        &RANDN_OUT_INFO,
+        ops::randn_out,
+        size,
+        generator,
+        dtype,
+        layout,
+        device,
+        pin_memory,
+        out,
+    )
 }
 
 /// Type of [`RANDN_LIKE_GENERATOR`].
@@ -1524,16 +1472,7 @@ pub(super) static RANDN_LIKE_GENERATOR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn randn_like_generator_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::randn_like_generator(
-        tensor_arg(a, 0)?,
-        arg::<Option<Generator>>(a, 1)?.as_ref(),
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-    )?
-    .into_values()
+    calls::boxed_t_og_od_ol_ov_ob_om_to_t(ops::randn_like_generator, a)
 }
 fn randn_like_generator_adaptor(
     self_: &Tensor,
@@ -1544,15 +1483,16 @@ fn randn_like_generator_adaptor(
     pin_memory: Option<bool>,
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(
+    calls::adapt_t_og_od_ol_ov_ob_om_to_t(
         &RANDN_LIKE_GENERATOR_INFO,
-        &[&self_, &generator, &dtype, &layout, &device, &pin_memory, &memory_format],
-    ) {
-        return ops::randn_like_generator(self_, generator, dtype, layout, device, pin_memory, memory_format);
-    }
-    fallback(
-        &RANDN_LIKE_GENERATOR_INFO,
-        &[&self_, &generator, &dtype, &layout, &device, &pin_memory, &memory_format],
+        ops::randn_like_generator,
+        self_,
+        generator,
+        dtype,
+        layout,
+        device,
+        pin_memory,
+        memory_format,
     )
 }
 
@@ -1603,8 +1543,7 @@ pub(super) static RANDN_LIKE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn randn_like_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::randn_like(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?
-        .into_values()
+    calls::boxed_t_od_ol_ov_ob_om_to_t(ops::randn_like, a)
 }
 fn randn_like_adaptor(
     self_: &Tensor,
@@ -1614,12 +1553,16 @@ fn randn_like_adaptor(
     pin_memory: Option<bool>,
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
-    if let Some(_seen) =
-        watched(&RANDN_LIKE_INFO, &[&self_, &dtype, &layout, &device, &pin_memory, &memory_format])
-    {
-        return ops::randn_like(self_, dtype, layout, device, pin_memory, memory_format);
-    }
-    fallback(&RANDN_LIKE_INFO, &[&self_, &dtype, &layout, &device, &pin_memory, &memory_format])
+    calls::adapt_t_od_ol_ov_ob_om_to_t(
+        &RANDN_LIKE_INFO,
+        ops::randn_like,
+        self_,
+        dtype,
+        layout,
+        device,
+        pin_memory,
+        memory_format,
+    )
 }
 
 /// Type of [`RANDINT`].
@@ -1666,15 +1609,15 @@ pub(super) static RANDINT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn randint_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::randint(
-        arg(a, 0)?,
-        &arg::<Vec<i64>>(a, 1)?,
-        arg::<Option<Generator>>(a, 2)?.as_ref(),
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-    )?
+    or_return!(ops::randint(
+        or_return!(arg(a, 0)),
+        &or_return!(arg::<Vec<i64>>(a, 1)),
+        or_return!(arg::<Option<Generator>>(a, 2)).as_ref(),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5)),
+        or_return!(arg(a, 6))
+    ))
     .into_values()
 }
 fn randint_adaptor(
@@ -1686,12 +1629,9 @@ fn randint_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    if let Some(_seen) =
-        watched(&RANDINT_INFO, &[&high, &size, &generator, &dtype, &layout, &device, &pin_memory])
-    {
-        return ops::randint(high, size, generator, dtype, layout, device, pin_memory);
-    }
-    fallback(&RANDINT_INFO, &[&high, &size, &generator, &dtype, &layout, &device, &pin_memory])
+    adapted(&RANDINT_INFO, &[&high, &size, &generator, &dtype, &layout, &device, &pin_memory], &mut |()| {
+        ops::randint(high, size, generator, dtype, layout, device, pin_memory)
+    })
 }
 
 fn randint_out_cpu(
@@ -1706,7 +1646,7 @@ fn randint_out_cpu(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::randint(high, size, generator, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::randint(high, size, generator, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Any, out, &r)
 }
 fn randint_out_cuda(
@@ -1721,7 +1661,7 @@ fn randint_out_cuda(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::randint(high, size, generator, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::randint(high, size, generator, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Any, out, &r)
 }
 fn randint_out_meta(
@@ -1736,7 +1676,7 @@ fn randint_out_meta(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::randint(high, size, generator, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::randint(high, size, generator, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Any, out, &r)
 }
 fn randint_out_private(
@@ -1751,7 +1691,7 @@ fn randint_out_private(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::randint(high, size, generator, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::randint(high, size, generator, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Any, out, &r)
 }
 /// Type of [`RANDINT_OUT`].
@@ -1806,17 +1746,17 @@ pub(super) static RANDINT_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&RANDINT_INFO),
 };
 fn randint_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 7)?;
-    ops::randint_out(
-        arg(a, 0)?,
-        &arg::<Vec<i64>>(a, 1)?,
-        arg::<Option<Generator>>(a, 2)?.as_ref(),
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-        &mut out,
-    )?;
+    let mut out = or_return!(arg::<Tensor>(a, 7));
+    or_return!(ops::randint_out(
+        or_return!(arg(a, 0)),
+        &or_return!(arg::<Vec<i64>>(a, 1)),
+        or_return!(arg::<Option<Generator>>(a, 2)).as_ref(),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5)),
+        or_return!(arg(a, 6)),
+        &mut out
+    ));
     Ok(vec![out.into_value()])
 }
 fn randint_out_adaptor(
@@ -1829,16 +1769,12 @@ fn randint_out_adaptor(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) =
-        watched(&RANDINT_OUT_INFO, &[&high, &size, &generator, &dtype, &layout, &device, &pin_memory, &&*out])
-    {
+    let values_: &[&dyn AsValue] = &[&high, &size, &generator, &dtype, &layout, &device, &pin_memory, &&*out];
+    if let Some(_seen) = watched(&RANDINT_OUT_INFO, values_) {
         return ops::randint_out(high, size, generator, dtype, layout, device, pin_memory, out);
     }
-    let v = call_fallback(
-        &RANDINT_OUT_INFO,
-        &[&high, &size, &generator, &dtype, &layout, &device, &pin_memory, &&*out],
-    )?;
-    *out = arg(&v, 0)?;
+    let v = or_return!(call_fallback(&RANDINT_OUT_INFO, values_));
+    *out = or_return!(arg(&v, 0));
     Ok(())
 }
 
@@ -1893,16 +1829,16 @@ pub(super) static RANDINT_LOW_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn randint_low_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::randint_low(
-        arg(a, 0)?,
-        arg(a, 1)?,
-        &arg::<Vec<i64>>(a, 2)?,
-        arg::<Option<Generator>>(a, 3)?.as_ref(),
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-        arg(a, 7)?,
-    )?
+    or_return!(ops::randint_low(
+        or_return!(arg(a, 0)),
+        or_return!(arg(a, 1)),
+        &or_return!(arg::<Vec<i64>>(a, 2)),
+        or_return!(arg::<Option<Generator>>(a, 3)).as_ref(),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5)),
+        or_return!(arg(a, 6)),
+        or_return!(arg(a, 7))
+    ))
     .into_values()
 }
 fn randint_low_adaptor(
@@ -1915,12 +1851,11 @@ fn randint_low_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    if let Some(_seen) =
-        watched(&RANDINT_LOW_INFO, &[&low, &high, &size, &generator, &dtype, &layout, &device, &pin_memory])
-    {
-        return ops::randint_low(low, high, size, generator, dtype, layout, device, pin_memory);
-    }
-    fallback(&RANDINT_LOW_INFO, &[&low, &high, &size, &generator, &dtype, &layout, &device, &pin_memory])
+    adapted(
+        &RANDINT_LOW_INFO,
+        &[&low, &high, &size, &generator, &dtype, &layout, &device, &pin_memory],
+        &mut |()| ops::randint_low(low, high, size, generator, dtype, layout, device, pin_memory),
+    )
 }
 
 fn randint_low_out_cpu(
@@ -1936,7 +1871,7 @@ fn randint_low_out_cpu(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::randint_low(low, high, size, generator, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::randint_low(low, high, size, generator, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Any, out, &r)
 }
 fn randint_low_out_cuda(
@@ -1952,7 +1887,7 @@ fn randint_low_out_cuda(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::randint_low(low, high, size, generator, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::randint_low(low, high, size, generator, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Any, out, &r)
 }
 fn randint_low_out_meta(
@@ -1968,7 +1903,7 @@ fn randint_low_out_meta(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::randint_low(low, high, size, generator, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::randint_low(low, high, size, generator, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Any, out, &r)
 }
 fn randint_low_out_private(
@@ -1984,7 +1919,7 @@ fn randint_low_out_private(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::randint_low(low, high, size, generator, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::randint_low(low, high, size, generator, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Any, out, &r)
 }
 /// Type of [`RANDINT_LOW_OUT`].
@@ -2041,18 +1976,18 @@ pub(super) static RANDINT_LOW_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&RANDINT_LOW_INFO),
 };
 fn randint_low_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 8)?;
-    ops::randint_low_out(
-        arg(a, 0)?,
-        arg(a, 1)?,
-        &arg::<Vec<i64>>(a, 2)?,
-        arg::<Option<Generator>>(a, 3)?.as_ref(),
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-        arg(a, 7)?,
-        &mut out,
-    )?;
+    let mut out = or_return!(arg::<Tensor>(a, 8));
+    or_return!(ops::randint_low_out(
+        or_return!(arg(a, 0)),
+        or_return!(arg(a, 1)),
+        &or_return!(arg::<Vec<i64>>(a, 2)),
+        or_return!(arg::<Option<Generator>>(a, 3)).as_ref(),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5)),
+        or_return!(arg(a, 6)),
+        or_return!(arg(a, 7)),
+        &mut out
+    ));
     Ok(vec![out.into_value()])
 }
 fn randint_low_out_adaptor(
@@ -2066,17 +2001,13 @@ fn randint_low_out_adaptor(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(
-        &RANDINT_LOW_OUT_INFO,
-        &[&low, &high, &size, &generator, &dtype, &layout, &device, &pin_memory, &&*out],
-    ) {
+    let values_: &[&dyn AsValue] =
+        &[&low, &high, &size, &generator, &dtype, &layout, &device, &pin_memory, &&*out];
+    if let Some(_seen) = watched(&RANDINT_LOW_OUT_INFO, values_) {
         return ops::randint_low_out(low, high, size, generator, dtype, layout, device, pin_memory, out);
     }
-    let v = call_fallback(
-        &RANDINT_LOW_OUT_INFO,
-        &[&low, &high, &size, &generator, &dtype, &layout, &device, &pin_memory, &&*out],
-    )?;
-    *out = arg(&v, 0)?;
+    let v = or_return!(call_fallback(&RANDINT_LOW_OUT_INFO, values_));
+    *out = or_return!(arg(&v, 0));
     Ok(())
 }
 
@@ -2131,16 +2062,16 @@ pub(super) static RANDINT_LIKE_GENERATOR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn randint_like_generator_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::randint_like_generator(
-        tensor_arg(a, 0)?,
-        arg(a, 1)?,
-        arg::<Option<Generator>>(a, 2)?.as_ref(),
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-        arg(a, 7)?,
-    )?
+    or_return!(ops::randint_like_generator(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg::<Option<Generator>>(a, 2)).as_ref(),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5)),
+        or_return!(arg(a, 6)),
+        or_return!(arg(a, 7))
+    ))
     .into_values()
 }
 fn randint_like_generator_adaptor(
@@ -2153,24 +2084,21 @@ fn randint_like_generator_adaptor(
     pin_memory: Option<bool>,
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(
+    adapted(
         &RANDINT_LIKE_GENERATOR_INFO,
         &[&self_, &high, &generator, &dtype, &layout, &device, &pin_memory, &memory_format],
-    ) {
-        return ops::randint_like_generator(
-            self_,
-            high,
-            generator,
-            dtype,
-            layout,
-            device,
-            pin_memory,
-            memory_format,
-        );
-    }
-    fallback(
-        &RANDINT_LIKE_GENERATOR_INFO,
-        &[&self_, &high, &generator, &dtype, &layout, &device, &pin_memory, &memory_format],
+        &mut |()| {
+            ops::randint_like_generator(
+                self_,
+                high,
+                generator,
+                dtype,
+                layout,
+                device,
+                pin_memory,
+                memory_format,
+            )
+        },
     )
 }
 
@@ -2227,17 +2155,17 @@ pub(super) static RANDINT_LIKE_LOW_GENERATOR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn randint_like_low_generator_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::randint_like_low_generator(
-        tensor_arg(a, 0)?,
-        arg(a, 1)?,
-        arg(a, 2)?,
-        arg::<Option<Generator>>(a, 3)?.as_ref(),
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-        arg(a, 7)?,
-        arg(a, 8)?,
-    )?
+    or_return!(ops::randint_like_low_generator(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg::<Option<Generator>>(a, 3)).as_ref(),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5)),
+        or_return!(arg(a, 6)),
+        or_return!(arg(a, 7)),
+        or_return!(arg(a, 8))
+    ))
     .into_values()
 }
 fn randint_like_low_generator_adaptor(
@@ -2251,25 +2179,22 @@ fn randint_like_low_generator_adaptor(
     pin_memory: Option<bool>,
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(
+    adapted(
         &RANDINT_LIKE_LOW_GENERATOR_INFO,
         &[&self_, &low, &high, &generator, &dtype, &layout, &device, &pin_memory, &memory_format],
-    ) {
-        return ops::randint_like_low_generator(
-            self_,
-            low,
-            high,
-            generator,
-            dtype,
-            layout,
-            device,
-            pin_memory,
-            memory_format,
-        );
-    }
-    fallback(
-        &RANDINT_LIKE_LOW_GENERATOR_INFO,
-        &[&self_, &low, &high, &generator, &dtype, &layout, &device, &pin_memory, &memory_format],
+        &mut |()| {
+            ops::randint_like_low_generator(
+                self_,
+                low,
+                high,
+                generator,
+                dtype,
+                layout,
+                device,
+                pin_memory,
+                memory_format,
+            )
+        },
     )
 }
 
@@ -2322,15 +2247,15 @@ pub(super) static RANDINT_LIKE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn randint_like_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::randint_like(
-        tensor_arg(a, 0)?,
-        arg(a, 1)?,
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-    )?
+    or_return!(ops::randint_like(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5)),
+        or_return!(arg(a, 6))
+    ))
     .into_values()
 }
 fn randint_like_adaptor(
@@ -2342,12 +2267,11 @@ fn randint_like_adaptor(
     pin_memory: Option<bool>,
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
-    if let Some(_seen) =
-        watched(&RANDINT_LIKE_INFO, &[&self_, &high, &dtype, &layout, &device, &pin_memory, &memory_format])
-    {
-        return ops::randint_like(self_, high, dtype, layout, device, pin_memory, memory_format);
-    }
-    fallback(&RANDINT_LIKE_INFO, &[&self_, &high, &dtype, &layout, &device, &pin_memory, &memory_format])
+    adapted(
+        &RANDINT_LIKE_INFO,
+        &[&self_, &high, &dtype, &layout, &device, &pin_memory, &memory_format],
+        &mut |()| ops::randint_like(self_, high, dtype, layout, device, pin_memory, memory_format),
+    )
 }
 
 /// Type of [`RANDINT_LIKE_LOW`].
@@ -2401,16 +2325,16 @@ pub(super) static RANDINT_LIKE_LOW_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn randint_like_low_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::randint_like_low(
-        tensor_arg(a, 0)?,
-        arg(a, 1)?,
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-        arg(a, 7)?,
-    )?
+    or_return!(ops::randint_like_low(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5)),
+        or_return!(arg(a, 6)),
+        or_return!(arg(a, 7))
+    ))
     .into_values()
 }
 fn randint_like_low_adaptor(
@@ -2423,15 +2347,10 @@ fn randint_like_low_adaptor(
     pin_memory: Option<bool>,
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(
+    adapted(
         &RANDINT_LIKE_LOW_INFO,
         &[&self_, &low, &high, &dtype, &layout, &device, &pin_memory, &memory_format],
-    ) {
-        return ops::randint_like_low(self_, low, high, dtype, layout, device, pin_memory, memory_format);
-    }
-    fallback(
-        &RANDINT_LIKE_LOW_INFO,
-        &[&self_, &low, &high, &dtype, &layout, &device, &pin_memory, &memory_format],
+        &mut |()| ops::randint_like_low(self_, low, high, dtype, layout, device, pin_memory, memory_format),
     )
 }
 
@@ -2482,14 +2401,14 @@ pub(super) static RANDPERM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn randperm_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::randperm(
-        arg(a, 0)?,
-        arg::<Option<Generator>>(a, 1)?.as_ref(),
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-    )?
+    or_return!(ops::randperm(
+        or_return!(arg(a, 0)),
+        or_return!(arg::<Option<Generator>>(a, 1)).as_ref(),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5))
+    ))
     .into_values()
 }
 fn randperm_adaptor(
@@ -2500,10 +2419,9 @@ fn randperm_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&RANDPERM_INFO, &[&n, &generator, &dtype, &layout, &device, &pin_memory]) {
-        return ops::randperm(n, generator, dtype, layout, device, pin_memory);
-    }
-    fallback(&RANDPERM_INFO, &[&n, &generator, &dtype, &layout, &device, &pin_memory])
+    adapted(&RANDPERM_INFO, &[&n, &generator, &dtype, &layout, &device, &pin_memory], &mut |()| {
+        ops::randperm(n, generator, dtype, layout, device, pin_memory)
+    })
 }
 
 fn randperm_out_cpu(
@@ -2517,7 +2435,7 @@ fn randperm_out_cpu(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::randperm(n, generator, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::randperm(n, generator, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Any, out, &r)
 }
 fn randperm_out_cuda(
@@ -2531,7 +2449,7 @@ fn randperm_out_cuda(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::randperm(n, generator, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::randperm(n, generator, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Any, out, &r)
 }
 fn randperm_out_meta(
@@ -2545,7 +2463,7 @@ fn randperm_out_meta(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::randperm(n, generator, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::randperm(n, generator, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Any, out, &r)
 }
 fn randperm_out_private(
@@ -2559,7 +2477,7 @@ fn randperm_out_private(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::randperm(n, generator, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::randperm(n, generator, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Any, out, &r)
 }
 /// Type of [`RANDPERM_OUT`].
@@ -2612,16 +2530,16 @@ pub(super) static RANDPERM_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&RANDPERM_INFO),
 };
 fn randperm_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 6)?;
-    ops::randperm_out(
-        arg(a, 0)?,
-        arg::<Option<Generator>>(a, 1)?.as_ref(),
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        &mut out,
-    )?;
+    let mut out = or_return!(arg::<Tensor>(a, 6));
+    or_return!(ops::randperm_out(
+        or_return!(arg(a, 0)),
+        or_return!(arg::<Option<Generator>>(a, 1)).as_ref(),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5)),
+        &mut out
+    ));
     Ok(vec![out.into_value()])
 }
 fn randperm_out_adaptor(
@@ -2633,14 +2551,12 @@ fn randperm_out_adaptor(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) =
-        watched(&RANDPERM_OUT_INFO, &[&n, &generator, &dtype, &layout, &device, &pin_memory, &&*out])
-    {
+    let values_: &[&dyn AsValue] = &[&n, &generator, &dtype, &layout, &device, &pin_memory, &&*out];
+    if let Some(_seen) = watched(&RANDPERM_OUT_INFO, values_) {
         return ops::randperm_out(n, generator, dtype, layout, device, pin_memory, out);
     }
-    let v =
-        call_fallback(&RANDPERM_OUT_INFO, &[&n, &generator, &dtype, &layout, &device, &pin_memory, &&*out])?;
-    *out = arg(&v, 0)?;
+    let v = or_return!(call_fallback(&RANDPERM_OUT_INFO, values_));
+    *out = or_return!(arg(&v, 0));
     Ok(())
 }
 
@@ -2695,16 +2611,16 @@ pub(super) static NORMAL_FLOAT_FLOAT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn normal_float_float_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::normal_float_float(
-        arg(a, 0)?,
-        arg(a, 1)?,
-        &arg::<Vec<i64>>(a, 2)?,
-        arg::<Option<Generator>>(a, 3)?.as_ref(),
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-        arg(a, 7)?,
-    )?
+    or_return!(ops::normal_float_float(
+        or_return!(arg(a, 0)),
+        or_return!(arg(a, 1)),
+        &or_return!(arg::<Vec<i64>>(a, 2)),
+        or_return!(arg::<Option<Generator>>(a, 3)).as_ref(),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5)),
+        or_return!(arg(a, 6)),
+        or_return!(arg(a, 7))
+    ))
     .into_values()
 }
 fn normal_float_float_adaptor(
@@ -2717,15 +2633,10 @@ fn normal_float_float_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(
+    adapted(
         &NORMAL_FLOAT_FLOAT_INFO,
         &[&mean, &std, &size, &generator, &dtype, &layout, &device, &pin_memory],
-    ) {
-        return ops::normal_float_float(mean, std, size, generator, dtype, layout, device, pin_memory);
-    }
-    fallback(
-        &NORMAL_FLOAT_FLOAT_INFO,
-        &[&mean, &std, &size, &generator, &dtype, &layout, &device, &pin_memory],
+        &mut |()| ops::normal_float_float(mean, std, size, generator, dtype, layout, device, pin_memory),
     )
 }
 
@@ -2742,7 +2653,7 @@ fn normal_float_float_out_cpu(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::normal_float_float(mean, std, size, generator, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::normal_float_float(mean, std, size, generator, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn normal_float_float_out_cuda(
@@ -2758,7 +2669,7 @@ fn normal_float_float_out_cuda(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::normal_float_float(mean, std, size, generator, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::normal_float_float(mean, std, size, generator, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn normal_float_float_out_meta(
@@ -2774,7 +2685,7 @@ fn normal_float_float_out_meta(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::normal_float_float(mean, std, size, generator, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::normal_float_float(mean, std, size, generator, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn normal_float_float_out_private(
@@ -2790,7 +2701,7 @@ fn normal_float_float_out_private(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::normal_float_float(mean, std, size, generator, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::normal_float_float(mean, std, size, generator, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`NORMAL_FLOAT_FLOAT_OUT`].
@@ -2847,18 +2758,18 @@ pub(super) static NORMAL_FLOAT_FLOAT_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&NORMAL_FLOAT_FLOAT_INFO),
 };
 fn normal_float_float_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 8)?;
-    ops::normal_float_float_out(
-        arg(a, 0)?,
-        arg(a, 1)?,
-        &arg::<Vec<i64>>(a, 2)?,
-        arg::<Option<Generator>>(a, 3)?.as_ref(),
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-        arg(a, 7)?,
-        &mut out,
-    )?;
+    let mut out = or_return!(arg::<Tensor>(a, 8));
+    or_return!(ops::normal_float_float_out(
+        or_return!(arg(a, 0)),
+        or_return!(arg(a, 1)),
+        &or_return!(arg::<Vec<i64>>(a, 2)),
+        or_return!(arg::<Option<Generator>>(a, 3)).as_ref(),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5)),
+        or_return!(arg(a, 6)),
+        or_return!(arg(a, 7)),
+        &mut out
+    ));
     Ok(vec![out.into_value()])
 }
 fn normal_float_float_out_adaptor(
@@ -2872,19 +2783,15 @@ fn normal_float_float_out_adaptor(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(
-        &NORMAL_FLOAT_FLOAT_OUT_INFO,
-        &[&mean, &std, &size, &generator, &dtype, &layout, &device, &pin_memory, &&*out],
-    ) {
+    let values_: &[&dyn AsValue] =
+        &[&mean, &std, &size, &generator, &dtype, &layout, &device, &pin_memory, &&*out];
+    if let Some(_seen) = watched(&NORMAL_FLOAT_FLOAT_OUT_INFO, values_) {
         return ops::normal_float_float_out(
             mean, std, size, generator, dtype, layout, device, pin_memory, out,
         );
     }
-    let v = call_fallback(
-        &NORMAL_FLOAT_FLOAT_OUT_INFO,
-        &[&mean, &std, &size, &generator, &dtype, &layout, &device, &pin_memory, &&*out],
-    )?;
-    *out = arg(&v, 0)?;
+    let v = or_return!(call_fallback(&NORMAL_FLOAT_FLOAT_OUT_INFO, values_));
+    *out = or_return!(arg(&v, 0));
     Ok(())
 }
 
@@ -2926,18 +2833,14 @@ pub(super) static NORMAL_TENSOR_TENSOR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn normal_tensor_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::normal_tensor_tensor(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg::<Option<Generator>>(a, 2)?.as_ref())?
-        .into_values()
+    calls::boxed_t_t_og_to_t(ops::normal_tensor_tensor, a)
 }
 fn normal_tensor_tensor_adaptor(
     mean: &Tensor,
     std: &Tensor,
     generator: Option<&Generator>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&NORMAL_TENSOR_TENSOR_INFO, &[&mean, &std, &generator]) {
-        return ops::normal_tensor_tensor(mean, std, generator);
-    }
-    fallback(&NORMAL_TENSOR_TENSOR_INFO, &[&mean, &std, &generator])
+    calls::adapt_t_t_og_to_t(&NORMAL_TENSOR_TENSOR_INFO, ops::normal_tensor_tensor, mean, std, generator)
 }
 
 fn normal_tensor_tensor_out_cpu(
@@ -2946,7 +2849,7 @@ fn normal_tensor_tensor_out_cpu(
     generator: Option<&Generator>,
     out: &mut Tensor,
 ) -> Result<()> {
-    let r = f::normal_tensor_tensor(mean, std, generator)?;
+    let r = or_return!(f::normal_tensor_tensor(mean, std, generator));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn normal_tensor_tensor_out_cuda(
@@ -2955,7 +2858,7 @@ fn normal_tensor_tensor_out_cuda(
     generator: Option<&Generator>,
     out: &mut Tensor,
 ) -> Result<()> {
-    let r = f::normal_tensor_tensor(mean, std, generator)?;
+    let r = or_return!(f::normal_tensor_tensor(mean, std, generator));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn normal_tensor_tensor_out_meta(
@@ -2964,7 +2867,7 @@ fn normal_tensor_tensor_out_meta(
     generator: Option<&Generator>,
     out: &mut Tensor,
 ) -> Result<()> {
-    let r = f::normal_tensor_tensor(mean, std, generator)?;
+    let r = or_return!(f::normal_tensor_tensor(mean, std, generator));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn normal_tensor_tensor_out_private(
@@ -2973,7 +2876,7 @@ fn normal_tensor_tensor_out_private(
     generator: Option<&Generator>,
     out: &mut Tensor,
 ) -> Result<()> {
-    let r = f::normal_tensor_tensor(mean, std, generator)?;
+    let r = or_return!(f::normal_tensor_tensor(mean, std, generator));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`NORMAL_TENSOR_TENSOR_OUT`].
@@ -3015,13 +2918,13 @@ pub(super) static NORMAL_TENSOR_TENSOR_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&NORMAL_TENSOR_TENSOR_INFO),
 };
 fn normal_tensor_tensor_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 3)?;
-    ops::normal_tensor_tensor_out(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        arg::<Option<Generator>>(a, 2)?.as_ref(),
-        &mut out,
-    )?;
+    let mut out = or_return!(arg::<Tensor>(a, 3));
+    or_return!(ops::normal_tensor_tensor_out(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(arg::<Option<Generator>>(a, 2)).as_ref(),
+        &mut out
+    ));
     Ok(vec![out.into_value()])
 }
 fn normal_tensor_tensor_out_adaptor(
@@ -3030,11 +2933,12 @@ fn normal_tensor_tensor_out_adaptor(
     generator: Option<&Generator>,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&NORMAL_TENSOR_TENSOR_OUT_INFO, &[&mean, &std, &generator, &&*out]) {
+    let values_: &[&dyn AsValue] = &[&mean, &std, &generator, &&*out];
+    if let Some(_seen) = watched(&NORMAL_TENSOR_TENSOR_OUT_INFO, values_) {
         return ops::normal_tensor_tensor_out(mean, std, generator, out);
     }
-    let v = call_fallback(&NORMAL_TENSOR_TENSOR_OUT_INFO, &[&mean, &std, &generator, &&*out])?;
-    *out = arg(&v, 0)?;
+    let v = or_return!(call_fallback(&NORMAL_TENSOR_TENSOR_OUT_INFO, values_));
+    *out = or_return!(arg(&v, 0));
     Ok(())
 }
 
@@ -3076,14 +2980,10 @@ pub(super) static NORMAL_TENSOR_FLOAT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn normal_tensor_float_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::normal_tensor_float(tensor_arg(a, 0)?, arg(a, 1)?, arg::<Option<Generator>>(a, 2)?.as_ref())?
-        .into_values()
+    calls::boxed_t_f_og_to_t(ops::normal_tensor_float, a)
 }
 fn normal_tensor_float_adaptor(mean: &Tensor, std: f64, generator: Option<&Generator>) -> Result<Tensor> {
-    if let Some(_seen) = watched(&NORMAL_TENSOR_FLOAT_INFO, &[&mean, &std, &generator]) {
-        return ops::normal_tensor_float(mean, std, generator);
-    }
-    fallback(&NORMAL_TENSOR_FLOAT_INFO, &[&mean, &std, &generator])
+    calls::adapt_t_f_og_to_t(&NORMAL_TENSOR_FLOAT_INFO, ops::normal_tensor_float, mean, std, generator)
 }
 
 fn normal_tensor_float_out_cpu(
@@ -3092,7 +2992,7 @@ fn normal_tensor_float_out_cpu(
     generator: Option<&Generator>,
     out: &mut Tensor,
 ) -> Result<()> {
-    let r = f::normal_tensor_float(mean, std, generator)?;
+    let r = or_return!(f::normal_tensor_float(mean, std, generator));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn normal_tensor_float_out_cuda(
@@ -3101,7 +3001,7 @@ fn normal_tensor_float_out_cuda(
     generator: Option<&Generator>,
     out: &mut Tensor,
 ) -> Result<()> {
-    let r = f::normal_tensor_float(mean, std, generator)?;
+    let r = or_return!(f::normal_tensor_float(mean, std, generator));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn normal_tensor_float_out_meta(
@@ -3110,7 +3010,7 @@ fn normal_tensor_float_out_meta(
     generator: Option<&Generator>,
     out: &mut Tensor,
 ) -> Result<()> {
-    let r = f::normal_tensor_float(mean, std, generator)?;
+    let r = or_return!(f::normal_tensor_float(mean, std, generator));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn normal_tensor_float_out_private(
@@ -3119,7 +3019,7 @@ fn normal_tensor_float_out_private(
     generator: Option<&Generator>,
     out: &mut Tensor,
 ) -> Result<()> {
-    let r = f::normal_tensor_float(mean, std, generator)?;
+    let r = or_return!(f::normal_tensor_float(mean, std, generator));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`NORMAL_TENSOR_FLOAT_OUT`].
@@ -3161,13 +3061,13 @@ pub(super) static NORMAL_TENSOR_FLOAT_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&NORMAL_TENSOR_FLOAT_INFO),
 };
 fn normal_tensor_float_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 3)?;
-    ops::normal_tensor_float_out(
-        tensor_arg(a, 0)?,
-        arg(a, 1)?,
-        arg::<Option<Generator>>(a, 2)?.as_ref(),
-        &mut out,
-    )?;
+    let mut out = or_return!(arg::<Tensor>(a, 3));
+    or_return!(ops::normal_tensor_float_out(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg::<Option<Generator>>(a, 2)).as_ref(),
+        &mut out
+    ));
     Ok(vec![out.into_value()])
 }
 fn normal_tensor_float_out_adaptor(
@@ -3176,11 +3076,12 @@ fn normal_tensor_float_out_adaptor(
     generator: Option<&Generator>,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&NORMAL_TENSOR_FLOAT_OUT_INFO, &[&mean, &std, &generator, &&*out]) {
+    let values_: &[&dyn AsValue] = &[&mean, &std, &generator, &&*out];
+    if let Some(_seen) = watched(&NORMAL_TENSOR_FLOAT_OUT_INFO, values_) {
         return ops::normal_tensor_float_out(mean, std, generator, out);
     }
-    let v = call_fallback(&NORMAL_TENSOR_FLOAT_OUT_INFO, &[&mean, &std, &generator, &&*out])?;
-    *out = arg(&v, 0)?;
+    let v = or_return!(call_fallback(&NORMAL_TENSOR_FLOAT_OUT_INFO, values_));
+    *out = or_return!(arg(&v, 0));
     Ok(())
 }
 
@@ -3222,14 +3123,17 @@ pub(super) static NORMAL_FLOAT_TENSOR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn normal_float_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::normal_float_tensor(arg(a, 0)?, tensor_arg(a, 1)?, arg::<Option<Generator>>(a, 2)?.as_ref())?
-        .into_values()
+    or_return!(ops::normal_float_tensor(
+        or_return!(arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(arg::<Option<Generator>>(a, 2)).as_ref()
+    ))
+    .into_values()
 }
 fn normal_float_tensor_adaptor(mean: f64, std: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
-    if let Some(_seen) = watched(&NORMAL_FLOAT_TENSOR_INFO, &[&mean, &std, &generator]) {
-        return ops::normal_float_tensor(mean, std, generator);
-    }
-    fallback(&NORMAL_FLOAT_TENSOR_INFO, &[&mean, &std, &generator])
+    adapted(&NORMAL_FLOAT_TENSOR_INFO, &[&mean, &std, &generator], &mut |()| {
+        ops::normal_float_tensor(mean, std, generator)
+    })
 }
 
 fn normal_float_tensor_out_cpu(
@@ -3238,7 +3142,7 @@ fn normal_float_tensor_out_cpu(
     generator: Option<&Generator>,
     out: &mut Tensor,
 ) -> Result<()> {
-    let r = f::normal_float_tensor(mean, std, generator)?;
+    let r = or_return!(f::normal_float_tensor(mean, std, generator));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn normal_float_tensor_out_cuda(
@@ -3247,7 +3151,7 @@ fn normal_float_tensor_out_cuda(
     generator: Option<&Generator>,
     out: &mut Tensor,
 ) -> Result<()> {
-    let r = f::normal_float_tensor(mean, std, generator)?;
+    let r = or_return!(f::normal_float_tensor(mean, std, generator));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn normal_float_tensor_out_meta(
@@ -3256,7 +3160,7 @@ fn normal_float_tensor_out_meta(
     generator: Option<&Generator>,
     out: &mut Tensor,
 ) -> Result<()> {
-    let r = f::normal_float_tensor(mean, std, generator)?;
+    let r = or_return!(f::normal_float_tensor(mean, std, generator));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn normal_float_tensor_out_private(
@@ -3265,7 +3169,7 @@ fn normal_float_tensor_out_private(
     generator: Option<&Generator>,
     out: &mut Tensor,
 ) -> Result<()> {
-    let r = f::normal_float_tensor(mean, std, generator)?;
+    let r = or_return!(f::normal_float_tensor(mean, std, generator));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`NORMAL_FLOAT_TENSOR_OUT`].
@@ -3307,13 +3211,13 @@ pub(super) static NORMAL_FLOAT_TENSOR_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&NORMAL_FLOAT_TENSOR_INFO),
 };
 fn normal_float_tensor_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 3)?;
-    ops::normal_float_tensor_out(
-        arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        arg::<Option<Generator>>(a, 2)?.as_ref(),
-        &mut out,
-    )?;
+    let mut out = or_return!(arg::<Tensor>(a, 3));
+    or_return!(ops::normal_float_tensor_out(
+        or_return!(arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(arg::<Option<Generator>>(a, 2)).as_ref(),
+        &mut out
+    ));
     Ok(vec![out.into_value()])
 }
 fn normal_float_tensor_out_adaptor(
@@ -3322,11 +3226,12 @@ fn normal_float_tensor_out_adaptor(
     generator: Option<&Generator>,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&NORMAL_FLOAT_TENSOR_OUT_INFO, &[&mean, &std, &generator, &&*out]) {
+    let values_: &[&dyn AsValue] = &[&mean, &std, &generator, &&*out];
+    if let Some(_seen) = watched(&NORMAL_FLOAT_TENSOR_OUT_INFO, values_) {
         return ops::normal_float_tensor_out(mean, std, generator, out);
     }
-    let v = call_fallback(&NORMAL_FLOAT_TENSOR_OUT_INFO, &[&mean, &std, &generator, &&*out])?;
-    *out = arg(&v, 0)?;
+    let v = or_return!(call_fallback(&NORMAL_FLOAT_TENSOR_OUT_INFO, values_));
+    *out = or_return!(arg(&v, 0));
     Ok(())
 }
 
@@ -3334,7 +3239,7 @@ fn normal_float_tensor_out_adaptor(
 pub type MultinomialKernel = fn(&args::Multinomial, &Tensor) -> Result<()>;
 /// The kernels of `multinomial`.
 pub static MULTINOMIAL_KERNEL: Kernel<MultinomialKernel> =
-    Kernel::new(f::multinomial_cpu, &[&MULTINOMIAL, &MULTINOMIAL_OUT]);
+    Kernel::new(f::multinomial_cpu, &[MULTINOMIAL.any(), MULTINOMIAL_OUT.any()]);
 
 fn multinomial_slot(
     self_: &Tensor,
@@ -3343,11 +3248,12 @@ fn multinomial_slot(
     generator: Option<&Generator>,
 ) -> Result<Tensor> {
     let given = args::Multinomial { self_, num_samples, replacement, generator };
-    let m = f::multinomial_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = MULTINOMIAL_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::multinomial_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(
+        MULTINOMIAL_KERNEL
+            .run(m.device, &mut |kernel: MultinomialKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`MULTINOMIAL`].
@@ -3383,8 +3289,13 @@ pub(super) static MULTINOMIAL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn multinomial_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::multinomial(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg::<Option<Generator>>(a, 3)?.as_ref())?
-        .into_values()
+    or_return!(ops::multinomial(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg::<Option<Generator>>(a, 3)).as_ref()
+    ))
+    .into_values()
 }
 fn multinomial_adaptor(
     self_: &Tensor,
@@ -3392,10 +3303,9 @@ fn multinomial_adaptor(
     replacement: bool,
     generator: Option<&Generator>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&MULTINOMIAL_INFO, &[&self_, &num_samples, &replacement, &generator]) {
-        return ops::multinomial(self_, num_samples, replacement, generator);
-    }
-    fallback(&MULTINOMIAL_INFO, &[&self_, &num_samples, &replacement, &generator])
+    adapted(&MULTINOMIAL_INFO, &[&self_, &num_samples, &replacement, &generator], &mut |()| {
+        ops::multinomial(self_, num_samples, replacement, generator)
+    })
 }
 
 fn multinomial_out_slot(
@@ -3406,11 +3316,13 @@ fn multinomial_out_slot(
     out: &mut Tensor,
 ) -> Result<()> {
     let given = args::Multinomial { self_, num_samples, replacement, generator };
-    let m = f::multinomial_shape(&given)?;
-    let o0 = m.out(&OutDtype::Exact("multinomial expects Long tensor out, got: {got}"), out, &[self_])?;
-    if let Some(kernel) = MULTINOMIAL_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o0.tensor()))?;
-    }
+    let m = or_return!(f::multinomial_shape(&given));
+    let o0 =
+        or_return!(m.out(&OutDtype::Exact("multinomial expects Long tensor out, got: {got}"), out, &[self_]));
+    or_return!(
+        MULTINOMIAL_KERNEL
+            .run(m.device, &mut |kernel: MultinomialKernel| -> Result<()> { kernel(&given, o0.tensor()) })
+    );
     o0.finish()
 }
 /// Type of [`MULTINOMIAL_OUT`].
@@ -3451,14 +3363,14 @@ pub(super) static MULTINOMIAL_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&MULTINOMIAL_INFO),
 };
 fn multinomial_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 4)?;
-    ops::multinomial_out(
-        tensor_arg(a, 0)?,
-        arg(a, 1)?,
-        arg(a, 2)?,
-        arg::<Option<Generator>>(a, 3)?.as_ref(),
-        &mut out,
-    )?;
+    let mut out = or_return!(arg::<Tensor>(a, 4));
+    or_return!(ops::multinomial_out(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg::<Option<Generator>>(a, 3)).as_ref(),
+        &mut out
+    ));
     Ok(vec![out.into_value()])
 }
 fn multinomial_out_adaptor(
@@ -3468,28 +3380,27 @@ fn multinomial_out_adaptor(
     generator: Option<&Generator>,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) =
-        watched(&MULTINOMIAL_OUT_INFO, &[&self_, &num_samples, &replacement, &generator, &&*out])
-    {
+    let values_: &[&dyn AsValue] = &[&self_, &num_samples, &replacement, &generator, &&*out];
+    if let Some(_seen) = watched(&MULTINOMIAL_OUT_INFO, values_) {
         return ops::multinomial_out(self_, num_samples, replacement, generator, out);
     }
-    let v = call_fallback(&MULTINOMIAL_OUT_INFO, &[&self_, &num_samples, &replacement, &generator, &&*out])?;
-    *out = arg(&v, 0)?;
+    let v = or_return!(call_fallback(&MULTINOMIAL_OUT_INFO, values_));
+    *out = or_return!(arg(&v, 0));
     Ok(())
 }
 
 /// A back end's kernel of `poisson`.
 pub type PoissonKernel = fn(&args::Poisson, &Tensor) -> Result<()>;
 /// The kernels of `poisson`.
-pub static POISSON_KERNEL: Kernel<PoissonKernel> = Kernel::new(f::poisson_cpu, &[&POISSON]);
+pub static POISSON_KERNEL: Kernel<PoissonKernel> = Kernel::new(f::poisson_cpu, &[POISSON.any()]);
 
 fn poisson_slot(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
     let given = args::Poisson { self_, generator };
-    let m = f::poisson_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = POISSON_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::poisson_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(
+        POISSON_KERNEL.run(m.device, &mut |kernel: PoissonKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`POISSON`].
@@ -3524,27 +3435,24 @@ pub(super) static POISSON_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn poisson_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::poisson(tensor_arg(a, 0)?, arg::<Option<Generator>>(a, 1)?.as_ref())?.into_values()
+    calls::boxed_t_og_to_t(ops::poisson, a)
 }
 fn poisson_adaptor(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
-    if let Some(_seen) = watched(&POISSON_INFO, &[&self_, &generator]) {
-        return ops::poisson(self_, generator);
-    }
-    fallback(&POISSON_INFO, &[&self_, &generator])
+    calls::adapt_t_og_to_t(&POISSON_INFO, ops::poisson, self_, generator)
 }
 
 /// A back end's kernel of `binomial`.
 pub type BinomialKernel = fn(&args::Binomial, &Tensor) -> Result<()>;
 /// The kernels of `binomial`.
-pub static BINOMIAL_KERNEL: Kernel<BinomialKernel> = Kernel::new(f::binomial_cpu, &[&BINOMIAL]);
+pub static BINOMIAL_KERNEL: Kernel<BinomialKernel> = Kernel::new(f::binomial_cpu, &[BINOMIAL.any()]);
 
 fn binomial_slot(count: &Tensor, prob: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
     let given = args::Binomial { count, prob, generator };
-    let m = f::binomial_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = BINOMIAL_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::binomial_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(
+        BINOMIAL_KERNEL.run(m.device, &mut |kernel: BinomialKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`BINOMIAL`].
@@ -3583,29 +3491,26 @@ pub(super) static BINOMIAL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn binomial_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::binomial(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg::<Option<Generator>>(a, 2)?.as_ref())?
-        .into_values()
+    calls::boxed_t_t_og_to_t(ops::binomial, a)
 }
 fn binomial_adaptor(count: &Tensor, prob: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
-    if let Some(_seen) = watched(&BINOMIAL_INFO, &[&count, &prob, &generator]) {
-        return ops::binomial(count, prob, generator);
-    }
-    fallback(&BINOMIAL_INFO, &[&count, &prob, &generator])
+    calls::adapt_t_t_og_to_t(&BINOMIAL_INFO, ops::binomial, count, prob, generator)
 }
 
 /// A back end's kernel of `_standard_gamma`.
 pub type StandardGammaKernel = fn(&args::StandardGamma, &Tensor) -> Result<()>;
 /// The kernels of `_standard_gamma`.
 pub static STANDARD_GAMMA_KERNEL: Kernel<StandardGammaKernel> =
-    Kernel::new(f::standard_gamma_cpu, &[&STANDARD_GAMMA, &STANDARD_GAMMA_OUT]);
+    Kernel::new(f::standard_gamma_cpu, &[STANDARD_GAMMA.any(), STANDARD_GAMMA_OUT.any()]);
 
 fn standard_gamma_slot(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
     let given = args::StandardGamma { self_, generator };
-    let m = f::standard_gamma_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = STANDARD_GAMMA_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::standard_gamma_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(
+        STANDARD_GAMMA_KERNEL
+            .run(m.device, &mut |kernel: StandardGammaKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`STANDARD_GAMMA`].
@@ -3640,22 +3545,20 @@ pub(super) static STANDARD_GAMMA_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn standard_gamma_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::standard_gamma(tensor_arg(a, 0)?, arg::<Option<Generator>>(a, 1)?.as_ref())?.into_values()
+    calls::boxed_t_og_to_t(ops::standard_gamma, a)
 }
 fn standard_gamma_adaptor(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
-    if let Some(_seen) = watched(&STANDARD_GAMMA_INFO, &[&self_, &generator]) {
-        return ops::standard_gamma(self_, generator);
-    }
-    fallback(&STANDARD_GAMMA_INFO, &[&self_, &generator])
+    calls::adapt_t_og_to_t(&STANDARD_GAMMA_INFO, ops::standard_gamma, self_, generator)
 }
 
 fn standard_gamma_out_slot(self_: &Tensor, generator: Option<&Generator>, out: &mut Tensor) -> Result<()> {
     let given = args::StandardGamma { self_, generator };
-    let m = f::standard_gamma_shape(&given)?;
-    let o0 = m.out(&OutDtype::Cast, out, &[self_])?;
-    if let Some(kernel) = STANDARD_GAMMA_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o0.tensor()))?;
-    }
+    let m = or_return!(f::standard_gamma_shape(&given));
+    let o0 = or_return!(m.out(&OutDtype::Cast, out, &[self_]));
+    or_return!(
+        STANDARD_GAMMA_KERNEL
+            .run(m.device, &mut |kernel: StandardGammaKernel| -> Result<()> { kernel(&given, o0.tensor()) })
+    );
     o0.finish()
 }
 /// Type of [`STANDARD_GAMMA_OUT`].
@@ -3694,17 +3597,10 @@ pub(super) static STANDARD_GAMMA_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&STANDARD_GAMMA_INFO),
 };
 fn standard_gamma_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::standard_gamma_out(tensor_arg(a, 0)?, arg::<Option<Generator>>(a, 1)?.as_ref(), &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_og_w(ops::standard_gamma_out, a)
 }
 fn standard_gamma_out_adaptor(self_: &Tensor, generator: Option<&Generator>, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&STANDARD_GAMMA_OUT_INFO, &[&self_, &generator, &&*out]) {
-        return ops::standard_gamma_out(self_, generator, out);
-    }
-    let v = call_fallback(&STANDARD_GAMMA_OUT_INFO, &[&self_, &generator, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_og_w(&STANDARD_GAMMA_OUT_INFO, ops::standard_gamma_out, self_, generator, out)
 }
 
 /// `_standard_gamma_grad`: formula and rules.
@@ -3714,7 +3610,7 @@ pub static STANDARD_GAMMA_GRAD_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::STANDARD_GAMMA_GRAD,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&STANDARD_GAMMA_GRAD, &STANDARD_GAMMA_GRAD_OUT]),
+    kernels: Kernels::new(&[STANDARD_GAMMA_GRAD.any(), STANDARD_GAMMA_GRAD_OUT.any()]),
 };
 fn standard_gamma_grad_kernel(self_: &Tensor, output: &Tensor) -> Result<Tensor> {
     f::standard_gamma_grad_check(self_, output)?;
@@ -3752,13 +3648,10 @@ pub(super) static STANDARD_GAMMA_GRAD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn standard_gamma_grad_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::standard_gamma_grad(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::standard_gamma_grad, a)
 }
 fn standard_gamma_grad_adaptor(self_: &Tensor, output: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&STANDARD_GAMMA_GRAD_INFO, &[&self_, &output]) {
-        return ops::standard_gamma_grad(self_, output);
-    }
-    fallback(&STANDARD_GAMMA_GRAD_INFO, &[&self_, &output])
+    calls::adapt_t_t_to_t(&STANDARD_GAMMA_GRAD_INFO, ops::standard_gamma_grad, self_, output)
 }
 
 fn standard_gamma_grad_out_kernel(self_: &Tensor, output: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -3801,32 +3694,26 @@ pub(super) static STANDARD_GAMMA_GRAD_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&STANDARD_GAMMA_GRAD_INFO),
 };
 fn standard_gamma_grad_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::standard_gamma_grad_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_w(ops::standard_gamma_grad_out, a)
 }
 fn standard_gamma_grad_out_adaptor(self_: &Tensor, output: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&STANDARD_GAMMA_GRAD_OUT_INFO, &[&self_, &output, &&*out]) {
-        return ops::standard_gamma_grad_out(self_, output, out);
-    }
-    let v = call_fallback(&STANDARD_GAMMA_GRAD_OUT_INFO, &[&self_, &output, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_w(&STANDARD_GAMMA_GRAD_OUT_INFO, ops::standard_gamma_grad_out, self_, output, out)
 }
 
 /// A back end's kernel of `_sample_dirichlet`.
 pub type SampleDirichletKernel = fn(&args::SampleDirichlet, &Tensor) -> Result<()>;
 /// The kernels of `_sample_dirichlet`.
 pub static SAMPLE_DIRICHLET_KERNEL: Kernel<SampleDirichletKernel> =
-    Kernel::new(f::sample_dirichlet_cpu, &[&SAMPLE_DIRICHLET, &SAMPLE_DIRICHLET_OUT]);
+    Kernel::new(f::sample_dirichlet_cpu, &[SAMPLE_DIRICHLET.any(), SAMPLE_DIRICHLET_OUT.any()]);
 
 fn sample_dirichlet_slot(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
     let given = args::SampleDirichlet { self_, generator };
-    let m = f::sample_dirichlet_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = SAMPLE_DIRICHLET_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::sample_dirichlet_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(
+        SAMPLE_DIRICHLET_KERNEL
+            .run(m.device, &mut |kernel: SampleDirichletKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`SAMPLE_DIRICHLET`].
@@ -3861,22 +3748,21 @@ pub(super) static SAMPLE_DIRICHLET_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn sample_dirichlet_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::sample_dirichlet(tensor_arg(a, 0)?, arg::<Option<Generator>>(a, 1)?.as_ref())?.into_values()
+    calls::boxed_t_og_to_t(ops::sample_dirichlet, a)
 }
 fn sample_dirichlet_adaptor(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SAMPLE_DIRICHLET_INFO, &[&self_, &generator]) {
-        return ops::sample_dirichlet(self_, generator);
-    }
-    fallback(&SAMPLE_DIRICHLET_INFO, &[&self_, &generator])
+    calls::adapt_t_og_to_t(&SAMPLE_DIRICHLET_INFO, ops::sample_dirichlet, self_, generator)
 }
 
 fn sample_dirichlet_out_slot(self_: &Tensor, generator: Option<&Generator>, out: &mut Tensor) -> Result<()> {
     let given = args::SampleDirichlet { self_, generator };
-    let m = f::sample_dirichlet_shape(&given)?;
-    let o0 = m.out(&OutDtype::Cast, out, &[self_])?;
-    if let Some(kernel) = SAMPLE_DIRICHLET_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o0.tensor()))?;
-    }
+    let m = or_return!(f::sample_dirichlet_shape(&given));
+    let o0 = or_return!(m.out(&OutDtype::Cast, out, &[self_]));
+    or_return!(
+        SAMPLE_DIRICHLET_KERNEL.run(m.device, &mut |kernel: SampleDirichletKernel| -> Result<()> {
+            kernel(&given, o0.tensor())
+        })
+    );
     o0.finish()
 }
 /// Type of [`SAMPLE_DIRICHLET_OUT`].
@@ -3915,21 +3801,14 @@ pub(super) static SAMPLE_DIRICHLET_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&SAMPLE_DIRICHLET_INFO),
 };
 fn sample_dirichlet_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::sample_dirichlet_out(tensor_arg(a, 0)?, arg::<Option<Generator>>(a, 1)?.as_ref(), &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_og_w(ops::sample_dirichlet_out, a)
 }
 fn sample_dirichlet_out_adaptor(
     self_: &Tensor,
     generator: Option<&Generator>,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&SAMPLE_DIRICHLET_OUT_INFO, &[&self_, &generator, &&*out]) {
-        return ops::sample_dirichlet_out(self_, generator, out);
-    }
-    let v = call_fallback(&SAMPLE_DIRICHLET_OUT_INFO, &[&self_, &generator, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_og_w(&SAMPLE_DIRICHLET_OUT_INFO, ops::sample_dirichlet_out, self_, generator, out)
 }
 
 /// `_dirichlet_grad`: formula and rules.
@@ -3939,7 +3818,7 @@ pub static DIRICHLET_GRAD_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::DIRICHLET_GRAD,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&DIRICHLET_GRAD, &DIRICHLET_GRAD_OUT]),
+    kernels: Kernels::new(&[DIRICHLET_GRAD.any(), DIRICHLET_GRAD_OUT.any()]),
 };
 fn dirichlet_grad_kernel(x: &Tensor, alpha: &Tensor, total: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&DIRICHLET_GRAD_SPEC, &[x, alpha, total], &[])
@@ -3980,13 +3859,10 @@ pub(super) static DIRICHLET_GRAD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn dirichlet_grad_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::dirichlet_grad(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?)?.into_values()
+    calls::boxed_t_t_t_to_t(ops::dirichlet_grad, a)
 }
 fn dirichlet_grad_adaptor(x: &Tensor, alpha: &Tensor, total: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&DIRICHLET_GRAD_INFO, &[&x, &alpha, &total]) {
-        return ops::dirichlet_grad(x, alpha, total);
-    }
-    fallback(&DIRICHLET_GRAD_INFO, &[&x, &alpha, &total])
+    calls::adapt_t_t_t_to_t(&DIRICHLET_GRAD_INFO, ops::dirichlet_grad, x, alpha, total)
 }
 
 fn dirichlet_grad_out_kernel(x: &Tensor, alpha: &Tensor, total: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -4029,15 +3905,8 @@ pub(super) static DIRICHLET_GRAD_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&DIRICHLET_GRAD_INFO),
 };
 fn dirichlet_grad_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 3)?;
-    ops::dirichlet_grad_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_t_w(ops::dirichlet_grad_out, a)
 }
 fn dirichlet_grad_out_adaptor(x: &Tensor, alpha: &Tensor, total: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&DIRICHLET_GRAD_OUT_INFO, &[&x, &alpha, &total, &&*out]) {
-        return ops::dirichlet_grad_out(x, alpha, total, out);
-    }
-    let v = call_fallback(&DIRICHLET_GRAD_OUT_INFO, &[&x, &alpha, &total, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_t_w(&DIRICHLET_GRAD_OUT_INFO, ops::dirichlet_grad_out, x, alpha, total, out)
 }

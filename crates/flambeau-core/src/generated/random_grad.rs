@@ -19,7 +19,7 @@ impl Backward for UniformBackward {
     const NAME: &'static str = "UniformBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let g0 = Some(zeros_like(grad)?);
+        let g0 = Some(or_return!(zeros_like(grad)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
@@ -30,17 +30,22 @@ pub(super) fn uniform_inplace_autograd(
     generator: Option<&Generator>,
 ) -> Result<()> {
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    if rec {
         let edges = Edges::of([Some(self_)]);
-        Some(edges)
-    } else {
-        None
-    };
-    rt::below(|| ops::uniform_(self_, from, to, generator))?;
-    if let Some(edges) = before {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::uniform_(self_, from, to, generator)
+        });
         let body = UniformBackward;
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::uniform_(self_, from, to, generator)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -48,7 +53,7 @@ pub(super) fn uniform_inplace_autograd(
             let self_t = &self_t_;
             ok(zeros_like(self_t)).map(Some)
         })?;
-        rt::set_tangent_inplace(self_, t)?;
+        rt::set_tangent_inplace(self_, Ok(t))?;
     }
     Ok(())
 }
@@ -59,7 +64,7 @@ impl Backward for NormalBackward {
     const NAME: &'static str = "NormalBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let g0 = Some(zeros_like(grad)?);
+        let g0 = Some(or_return!(zeros_like(grad)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
@@ -70,17 +75,22 @@ pub(super) fn normal_inplace_autograd(
     generator: Option<&Generator>,
 ) -> Result<()> {
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    if rec {
         let edges = Edges::of([Some(self_)]);
-        Some(edges)
-    } else {
-        None
-    };
-    rt::below(|| ops::normal_(self_, mean, std, generator))?;
-    if let Some(edges) = before {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::normal_(self_, mean, std, generator)
+        });
         let body = NormalBackward;
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::normal_(self_, mean, std, generator)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -88,7 +98,7 @@ pub(super) fn normal_inplace_autograd(
             let self_t = &self_t_;
             ok(zeros_like(self_t)).map(Some)
         })?;
-        rt::set_tangent_inplace(self_, t)?;
+        rt::set_tangent_inplace(self_, Ok(t))?;
     }
     Ok(())
 }
@@ -99,7 +109,7 @@ impl Backward for LogNormalBackward {
     const NAME: &'static str = "LogNormalBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let g0 = Some(zeros_like(grad)?);
+        let g0 = Some(or_return!(zeros_like(grad)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
@@ -110,17 +120,22 @@ pub(super) fn log_normal_inplace_autograd(
     generator: Option<&Generator>,
 ) -> Result<()> {
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    if rec {
         let edges = Edges::of([Some(self_)]);
-        Some(edges)
-    } else {
-        None
-    };
-    rt::below(|| ops::log_normal_(self_, mean, std, generator))?;
-    if let Some(edges) = before {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::log_normal_(self_, mean, std, generator)
+        });
         let body = LogNormalBackward;
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::log_normal_(self_, mean, std, generator)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -128,7 +143,7 @@ pub(super) fn log_normal_inplace_autograd(
             let self_t = &self_t_;
             ok(zeros_like(self_t)).map(Some)
         })?;
-        rt::set_tangent_inplace(self_, t)?;
+        rt::set_tangent_inplace(self_, Ok(t))?;
     }
     Ok(())
 }
@@ -139,7 +154,7 @@ impl Backward for ExponentialBackward {
     const NAME: &'static str = "ExponentialBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let g0 = Some(zeros_like(grad)?);
+        let g0 = Some(or_return!(zeros_like(grad)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
@@ -149,17 +164,22 @@ pub(super) fn exponential_inplace_autograd(
     generator: Option<&Generator>,
 ) -> Result<()> {
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    if rec {
         let edges = Edges::of([Some(self_)]);
-        Some(edges)
-    } else {
-        None
-    };
-    rt::below(|| ops::exponential_(self_, lambd, generator))?;
-    if let Some(edges) = before {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::exponential_(self_, lambd, generator)
+        });
         let body = ExponentialBackward;
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::exponential_(self_, lambd, generator)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -167,7 +187,7 @@ pub(super) fn exponential_inplace_autograd(
             let self_t = &self_t_;
             ok(zeros_like(self_t)).map(Some)
         })?;
-        rt::set_tangent_inplace(self_, t)?;
+        rt::set_tangent_inplace(self_, Ok(t))?;
     }
     Ok(())
 }
@@ -178,7 +198,7 @@ impl Backward for CauchyBackward {
     const NAME: &'static str = "CauchyBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let g0 = Some(zeros_like(grad)?);
+        let g0 = Some(or_return!(zeros_like(grad)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
@@ -189,17 +209,22 @@ pub(super) fn cauchy_inplace_autograd(
     generator: Option<&Generator>,
 ) -> Result<()> {
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    if rec {
         let edges = Edges::of([Some(self_)]);
-        Some(edges)
-    } else {
-        None
-    };
-    rt::below(|| ops::cauchy_(self_, median, sigma, generator))?;
-    if let Some(edges) = before {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::cauchy_(self_, median, sigma, generator)
+        });
         let body = CauchyBackward;
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::cauchy_(self_, median, sigma, generator)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -207,7 +232,7 @@ pub(super) fn cauchy_inplace_autograd(
             let self_t = &self_t_;
             ok(zeros_like(self_t)).map(Some)
         })?;
-        rt::set_tangent_inplace(self_, t)?;
+        rt::set_tangent_inplace(self_, Ok(t))?;
     }
     Ok(())
 }
@@ -218,7 +243,7 @@ impl Backward for GeometricBackward {
     const NAME: &'static str = "GeometricBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let g0 = Some(zeros_like(grad)?);
+        let g0 = Some(or_return!(zeros_like(grad)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
@@ -228,17 +253,22 @@ pub(super) fn geometric_inplace_autograd(
     generator: Option<&Generator>,
 ) -> Result<()> {
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    if rec {
         let edges = Edges::of([Some(self_)]);
-        Some(edges)
-    } else {
-        None
-    };
-    rt::below(|| ops::geometric_(self_, p, generator))?;
-    if let Some(edges) = before {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::geometric_(self_, p, generator)
+        });
         let body = GeometricBackward;
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::geometric_(self_, p, generator)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -246,7 +276,7 @@ pub(super) fn geometric_inplace_autograd(
             let self_t = &self_t_;
             ok(zeros_like(self_t)).map(Some)
         })?;
-        rt::set_tangent_inplace(self_, t)?;
+        rt::set_tangent_inplace(self_, Ok(t))?;
     }
     Ok(())
 }
@@ -259,10 +289,10 @@ impl Backward for BernoulliTensorBackward {
     const NAME: &'static str = "BernoulliBackward1";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let g0 = if cx.need(0) { Some(zeros_like(grad)?) } else { None };
+        let g0 = if cx.need(0) { Some(or_return!(zeros_like(grad))) } else { None };
         let g1 = if cx.need(1) {
-            let p = &self.p.unpack_last(cx, "p")?;
-            Some(zeros_like(p)?)
+            let p = &or_return!(self.p.unpack_last(cx, "p"));
+            Some(or_return!(zeros_like(p)))
         } else {
             None
         };
@@ -278,19 +308,24 @@ pub(super) fn bernoulli_tensor_inplace_autograd(
     generator: Option<&Generator>,
 ) -> Result<()> {
     let rec = rt::recording(&[self_, p]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    if rec {
         let edges = Edges::of([Some(self_), Some(p)]);
         let s_p = Saved::input_if(edges.wants(1), p);
-        rt::check_saved()?;
-        Some((edges, s_p))
-    } else {
-        None
-    };
-    rt::below(|| ops::bernoulli_tensor_(self_, p, generator))?;
-    if let Some((edges, s_p)) = before {
+        or_return!(rt::check_saved());
+        or_return!({
+            let _below = rt::Below::new();
+            ops::bernoulli_tensor_(self_, p, generator)
+        });
         let body = BernoulliTensorBackward { p: s_p };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::bernoulli_tensor_(self_, p, generator)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_, p]) {
         let t = rt::jvp(|| {
@@ -298,7 +333,7 @@ pub(super) fn bernoulli_tensor_inplace_autograd(
             let self_t = &self_t_;
             ok(zeros_like(self_t)).map(Some)
         })?;
-        rt::set_tangent_inplace(self_, t)?;
+        rt::set_tangent_inplace(self_, Ok(t))?;
     }
     Ok(())
 }
@@ -309,7 +344,7 @@ impl Backward for BernoulliFloatBackward {
     const NAME: &'static str = "BernoulliBackward2";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let g0 = Some(zeros_like(grad)?);
+        let g0 = Some(or_return!(zeros_like(grad)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
@@ -319,17 +354,22 @@ pub(super) fn bernoulli_float_inplace_autograd(
     generator: Option<&Generator>,
 ) -> Result<()> {
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    if rec {
         let edges = Edges::of([Some(self_)]);
-        Some(edges)
-    } else {
-        None
-    };
-    rt::below(|| ops::bernoulli_float_(self_, p, generator))?;
-    if let Some(edges) = before {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::bernoulli_float_(self_, p, generator)
+        });
         let body = BernoulliFloatBackward;
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::bernoulli_float_(self_, p, generator)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -337,7 +377,7 @@ pub(super) fn bernoulli_float_inplace_autograd(
             let self_t = &self_t_;
             ok(zeros_like(self_t)).map(Some)
         })?;
-        rt::set_tangent_inplace(self_, t)?;
+        rt::set_tangent_inplace(self_, Ok(t))?;
     }
     Ok(())
 }
@@ -348,14 +388,14 @@ impl Backward for BernoulliBackward {
     const NAME: &'static str = "BernoulliBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let g0 = Some(zeros_like(grad)?);
+        let g0 = Some(or_return!(zeros_like(grad)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 #[cold]
 #[inline(never)]
 fn bernoulli_tangent(self_: &Tensor, generator: Option<&Generator>) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
+    rt::jvp_one(&mut |()| -> Result<Option<Tensor>> {
         let self_t_ = rt::tangent_or_zeros(self_)?;
         let self_t = &self_t_;
         ok(zeros_like(self_t)).map(Some)
@@ -364,15 +404,18 @@ fn bernoulli_tangent(self_: &Tensor, generator: Option<&Generator>) -> Result<Op
 
 pub(super) fn bernoulli_autograd(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::bernoulli(self_, generator))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::bernoulli(self_, generator)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = BernoulliBackward;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = bernoulli_tangent(self_, generator)?;
-        rt::set_tangent(&out, t)?;
+        let t = bernoulli_tangent(self_, generator);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -382,8 +425,9 @@ pub(super) fn bernoulli_out_autograd(
     generator: Option<&Generator>,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("bernoulli", &[self_], &[&*out])?;
-    rt::below(|| ops::bernoulli_out(self_, generator, out))
+    or_return!(rt::check_out("bernoulli", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::bernoulli_out(self_, generator, out)
 }
 /// Node of `bernoulli.p`.
 pub struct BernoulliPBackward;
@@ -391,27 +435,30 @@ impl Backward for BernoulliPBackward {
     const NAME: &'static str = "BernoulliBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let g0 = Some(no_derivative("aten::bernoulli")?);
+        let g0 = Some(or_return!(no_derivative("aten::bernoulli")));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 #[cold]
 #[inline(never)]
 fn bernoulli_p_tangent(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<Option<Tensor>> {
-    rt::jvp(|| ok(no_derivative("aten::bernoulli")).map(Some))
+    rt::jvp_one(&mut |()| -> Result<Option<Tensor>> { ok(no_derivative("aten::bernoulli")).map(Some) })
 }
 
 pub(super) fn bernoulli_p_autograd(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::bernoulli_p(self_, p, generator))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::bernoulli_p(self_, p, generator)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = BernoulliPBackward;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = bernoulli_p_tangent(self_, p, generator)?;
-        rt::set_tangent(&out, t)?;
+        let t = bernoulli_p_tangent(self_, p, generator);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -422,7 +469,7 @@ impl Backward for RandomFromBackward {
     const NAME: &'static str = "RandomBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let g0 = Some(zeros_like(grad)?);
+        let g0 = Some(or_return!(zeros_like(grad)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
@@ -433,17 +480,22 @@ pub(super) fn random_from_inplace_autograd(
     generator: Option<&Generator>,
 ) -> Result<()> {
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    if rec {
         let edges = Edges::of([Some(self_)]);
-        Some(edges)
-    } else {
-        None
-    };
-    rt::below(|| ops::random_from_(self_, from, to, generator))?;
-    if let Some(edges) = before {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::random_from_(self_, from, to, generator)
+        });
         let body = RandomFromBackward;
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::random_from_(self_, from, to, generator)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -451,7 +503,7 @@ pub(super) fn random_from_inplace_autograd(
             let self_t = &self_t_;
             ok(zeros_like(self_t)).map(Some)
         })?;
-        rt::set_tangent_inplace(self_, t)?;
+        rt::set_tangent_inplace(self_, Ok(t))?;
     }
     Ok(())
 }
@@ -462,7 +514,7 @@ impl Backward for RandomToBackward {
     const NAME: &'static str = "RandomBackward1";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let g0 = Some(zeros_like(grad)?);
+        let g0 = Some(or_return!(zeros_like(grad)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
@@ -472,17 +524,22 @@ pub(super) fn random_to_inplace_autograd(
     generator: Option<&Generator>,
 ) -> Result<()> {
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    if rec {
         let edges = Edges::of([Some(self_)]);
-        Some(edges)
-    } else {
-        None
-    };
-    rt::below(|| ops::random_to_(self_, to, generator))?;
-    if let Some(edges) = before {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::random_to_(self_, to, generator)
+        });
         let body = RandomToBackward;
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::random_to_(self_, to, generator)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -490,7 +547,7 @@ pub(super) fn random_to_inplace_autograd(
             let self_t = &self_t_;
             ok(zeros_like(self_t)).map(Some)
         })?;
-        rt::set_tangent_inplace(self_, t)?;
+        rt::set_tangent_inplace(self_, Ok(t))?;
     }
     Ok(())
 }
@@ -501,23 +558,28 @@ impl Backward for RandomBackward {
     const NAME: &'static str = "RandomBackward2";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let g0 = Some(zeros_like(grad)?);
+        let g0 = Some(or_return!(zeros_like(grad)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 pub(super) fn random_inplace_autograd(self_: &Tensor, generator: Option<&Generator>) -> Result<()> {
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    if rec {
         let edges = Edges::of([Some(self_)]);
-        Some(edges)
-    } else {
-        None
-    };
-    rt::below(|| ops::random_(self_, generator))?;
-    if let Some(edges) = before {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::random_(self_, generator)
+        });
         let body = RandomBackward;
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::random_(self_, generator)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -525,7 +587,7 @@ pub(super) fn random_inplace_autograd(self_: &Tensor, generator: Option<&Generat
             let self_t = &self_t_;
             ok(zeros_like(self_t)).map(Some)
         })?;
-        rt::set_tangent_inplace(self_, t)?;
+        rt::set_tangent_inplace(self_, Ok(t))?;
     }
     Ok(())
 }
@@ -536,23 +598,28 @@ impl Backward for RandpermFillBackward {
     const NAME: &'static str = "RandpermBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let g0 = Some(zeros_like(grad)?);
+        let g0 = Some(or_return!(zeros_like(grad)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 pub(super) fn randperm_fill_inplace_autograd(self_: &Tensor, generator: Option<&Generator>) -> Result<()> {
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    if rec {
         let edges = Edges::of([Some(self_)]);
-        Some(edges)
-    } else {
-        None
-    };
-    rt::below(|| ops::randperm_fill_(self_, generator))?;
-    if let Some(edges) = before {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::randperm_fill_(self_, generator)
+        });
         let body = RandpermFillBackward;
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::randperm_fill_(self_, generator)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -560,7 +627,7 @@ pub(super) fn randperm_fill_inplace_autograd(self_: &Tensor, generator: Option<&
             let self_t = &self_t_;
             ok(zeros_like(self_t)).map(Some)
         })?;
-        rt::set_tangent_inplace(self_, t)?;
+        rt::set_tangent_inplace(self_, Ok(t))?;
     }
     Ok(())
 }
@@ -575,8 +642,9 @@ pub(super) fn rand_out_autograd(
     out: &mut Tensor,
 ) -> Result<()> {
     super::prelude::out::as_factory(out, dtype, layout, device)?;
-    rt::check_out("aten::rand", &[], &[&*out])?;
-    rt::below(|| ops::rand_out(size, generator, dtype, layout, device, pin_memory, out))
+    or_return!(rt::check_out("aten::rand", &[], &[&*out]));
+    let _below = rt::Below::new();
+    ops::rand_out(size, generator, dtype, layout, device, pin_memory, out)
 }
 pub(super) fn randn_out_autograd(
     size: &[i64],
@@ -588,8 +656,9 @@ pub(super) fn randn_out_autograd(
     out: &mut Tensor,
 ) -> Result<()> {
     super::prelude::out::as_factory(out, dtype, layout, device)?;
-    rt::check_out("resize", &[], &[&*out])?;
-    rt::below(|| ops::randn_out(size, generator, dtype, layout, device, pin_memory, out))
+    or_return!(rt::check_out("resize", &[], &[&*out]));
+    let _below = rt::Below::new();
+    ops::randn_out(size, generator, dtype, layout, device, pin_memory, out)
 }
 pub(super) fn randint_out_autograd(
     high: i64,
@@ -602,8 +671,9 @@ pub(super) fn randint_out_autograd(
     out: &mut Tensor,
 ) -> Result<()> {
     super::prelude::out::as_factory(out, dtype, layout, device)?;
-    rt::check_out("aten::randint", &[], &[&*out])?;
-    rt::below(|| ops::randint_out(high, size, generator, dtype, layout, device, pin_memory, out))
+    or_return!(rt::check_out("aten::randint", &[], &[&*out]));
+    let _below = rt::Below::new();
+    ops::randint_out(high, size, generator, dtype, layout, device, pin_memory, out)
 }
 pub(super) fn randint_low_out_autograd(
     low: i64,
@@ -617,8 +687,9 @@ pub(super) fn randint_low_out_autograd(
     out: &mut Tensor,
 ) -> Result<()> {
     super::prelude::out::as_factory(out, dtype, layout, device)?;
-    rt::check_out("aten::randint", &[], &[&*out])?;
-    rt::below(|| ops::randint_low_out(low, high, size, generator, dtype, layout, device, pin_memory, out))
+    or_return!(rt::check_out("aten::randint", &[], &[&*out]));
+    let _below = rt::Below::new();
+    ops::randint_low_out(low, high, size, generator, dtype, layout, device, pin_memory, out)
 }
 pub(super) fn randperm_out_autograd(
     n: i64,
@@ -630,8 +701,9 @@ pub(super) fn randperm_out_autograd(
     out: &mut Tensor,
 ) -> Result<()> {
     super::prelude::out::as_factory(out, dtype, layout, device)?;
-    rt::check_out("aten::randperm", &[], &[&*out])?;
-    rt::below(|| ops::randperm_out(n, generator, dtype, layout, device, pin_memory, out))
+    or_return!(rt::check_out("aten::randperm", &[], &[&*out]));
+    let _below = rt::Below::new();
+    ops::randperm_out(n, generator, dtype, layout, device, pin_memory, out)
 }
 pub(super) fn normal_float_float_out_autograd(
     mean: f64,
@@ -645,10 +717,9 @@ pub(super) fn normal_float_float_out_autograd(
     out: &mut Tensor,
 ) -> Result<()> {
     super::prelude::out::as_factory(out, dtype, layout, device)?;
-    rt::check_out("aten::normal", &[], &[&*out])?;
-    rt::below(|| {
-        ops::normal_float_float_out(mean, std, size, generator, dtype, layout, device, pin_memory, out)
-    })
+    or_return!(rt::check_out("aten::normal", &[], &[&*out]));
+    let _below = rt::Below::new();
+    ops::normal_float_float_out(mean, std, size, generator, dtype, layout, device, pin_memory, out)
 }
 /// Node of `normal.Tensor_Tensor`.
 pub struct NormalTensorTensorBackward {
@@ -660,14 +731,14 @@ impl Backward for NormalTensorTensorBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) {
-            let mean = &self.mean.unpack_last(cx, "mean")?;
-            Some(zeros_like(mean)?)
+            let mean = &or_return!(self.mean.unpack_last(cx, "mean"));
+            Some(or_return!(zeros_like(mean)))
         } else {
             None
         };
         let g1 = if cx.need(1) {
-            let std = &self.std.unpack_last(cx, "std")?;
-            Some(zeros_like(std)?)
+            let std = &or_return!(self.std.unpack_last(cx, "std"));
+            Some(or_return!(zeros_like(std)))
         } else {
             None
         };
@@ -685,7 +756,7 @@ fn normal_tensor_tensor_tangent(
     std: &Tensor,
     generator: Option<&Generator>,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
+    rt::jvp_one(&mut |()| -> Result<Option<Tensor>> {
         let mean_t_ = rt::tangent_or_zeros(mean)?;
         let mean_t = &mean_t_;
         ok(zeros_like(mean_t)).map(Some)
@@ -698,19 +769,22 @@ pub(super) fn normal_tensor_tensor_autograd(
     generator: Option<&Generator>,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[mean, std]);
-    let mut out = rt::below(|| ops::normal_tensor_tensor(mean, std, generator))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::normal_tensor_tensor(mean, std, generator)
+    });
     if rec {
         let edges = Edges::of([Some(mean), Some(std)]);
         let body = NormalTensorTensorBackward {
             mean: Saved::input_if(edges.wants(0), mean),
             std: Saved::input_if(edges.wants(1), std),
         };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[mean, std]) {
-        let t = normal_tensor_tensor_tangent(mean, std, generator)?;
-        rt::set_tangent(&out, t)?;
+        let t = normal_tensor_tensor_tangent(mean, std, generator);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -721,8 +795,9 @@ pub(super) fn normal_tensor_tensor_out_autograd(
     generator: Option<&Generator>,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("normal", &[mean, std], &[&*out])?;
-    rt::below(|| ops::normal_tensor_tensor_out(mean, std, generator, out))
+    or_return!(rt::check_out("normal", &[mean, std], &[&*out]));
+    let _below = rt::Below::new();
+    ops::normal_tensor_tensor_out(mean, std, generator, out)
 }
 /// Node of `normal.Tensor_float`.
 pub struct NormalTensorFloatBackward;
@@ -730,7 +805,7 @@ impl Backward for NormalTensorFloatBackward {
     const NAME: &'static str = "NormalBackward1";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let g0 = Some(zeros_like(grad)?);
+        let g0 = Some(or_return!(zeros_like(grad)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
@@ -741,7 +816,7 @@ fn normal_tensor_float_tangent(
     std: f64,
     generator: Option<&Generator>,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
+    rt::jvp_one(&mut |()| -> Result<Option<Tensor>> {
         let mean_t_ = rt::tangent_or_zeros(mean)?;
         let mean_t = &mean_t_;
         ok(zeros_like(mean_t)).map(Some)
@@ -754,15 +829,18 @@ pub(super) fn normal_tensor_float_autograd(
     generator: Option<&Generator>,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[mean]);
-    let mut out = rt::below(|| ops::normal_tensor_float(mean, std, generator))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::normal_tensor_float(mean, std, generator)
+    });
     if rec {
         let edges = Edges::of([Some(mean)]);
         let body = NormalTensorFloatBackward;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[mean]) {
-        let t = normal_tensor_float_tangent(mean, std, generator)?;
-        rt::set_tangent(&out, t)?;
+        let t = normal_tensor_float_tangent(mean, std, generator);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -773,8 +851,9 @@ pub(super) fn normal_tensor_float_out_autograd(
     generator: Option<&Generator>,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("normal", &[mean], &[&*out])?;
-    rt::below(|| ops::normal_tensor_float_out(mean, std, generator, out))
+    or_return!(rt::check_out("normal", &[mean], &[&*out]));
+    let _below = rt::Below::new();
+    ops::normal_tensor_float_out(mean, std, generator, out)
 }
 /// Node of `normal.float_Tensor`.
 pub struct NormalFloatTensorBackward;
@@ -782,7 +861,7 @@ impl Backward for NormalFloatTensorBackward {
     const NAME: &'static str = "NormalBackward2";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let g0 = Some(zeros_like(grad)?);
+        let g0 = Some(or_return!(zeros_like(grad)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
@@ -793,7 +872,7 @@ fn normal_float_tensor_tangent(
     std: &Tensor,
     generator: Option<&Generator>,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
+    rt::jvp_one(&mut |()| -> Result<Option<Tensor>> {
         let std_t_ = rt::tangent_or_zeros(std)?;
         let std_t = &std_t_;
         ok(zeros_like(std_t)).map(Some)
@@ -806,15 +885,18 @@ pub(super) fn normal_float_tensor_autograd(
     generator: Option<&Generator>,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[std]);
-    let mut out = rt::below(|| ops::normal_float_tensor(mean, std, generator))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::normal_float_tensor(mean, std, generator)
+    });
     if rec {
         let edges = Edges::of([Some(std)]);
         let body = NormalFloatTensorBackward;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[std]) {
-        let t = normal_float_tensor_tangent(mean, std, generator)?;
-        rt::set_tangent(&out, t)?;
+        let t = normal_float_tensor_tangent(mean, std, generator);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -825,8 +907,9 @@ pub(super) fn normal_float_tensor_out_autograd(
     generator: Option<&Generator>,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("normal", &[std], &[&*out])?;
-    rt::below(|| ops::normal_float_tensor_out(mean, std, generator, out))
+    or_return!(rt::check_out("normal", &[std], &[&*out]));
+    let _below = rt::Below::new();
+    ops::normal_float_tensor_out(mean, std, generator, out)
 }
 pub(super) fn multinomial_out_autograd(
     self_: &Tensor,
@@ -835,7 +918,8 @@ pub(super) fn multinomial_out_autograd(
     generator: Option<&Generator>,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::below(|| ops::multinomial_out(self_, num_samples, replacement, generator, out))
+    let _below = rt::Below::new();
+    ops::multinomial_out(self_, num_samples, replacement, generator, out)
 }
 /// Node of `poisson`.
 pub struct PoissonBackward;
@@ -843,14 +927,14 @@ impl Backward for PoissonBackward {
     const NAME: &'static str = "PoissonBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let g0 = Some(zeros_like(grad)?);
+        let g0 = Some(or_return!(zeros_like(grad)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 #[cold]
 #[inline(never)]
 fn poisson_tangent(self_: &Tensor, generator: Option<&Generator>) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
+    rt::jvp_one(&mut |()| -> Result<Option<Tensor>> {
         let self_t_ = rt::tangent_or_zeros(self_)?;
         let self_t = &self_t_;
         ok(zeros_like(self_t)).map(Some)
@@ -859,15 +943,18 @@ fn poisson_tangent(self_: &Tensor, generator: Option<&Generator>) -> Result<Opti
 
 pub(super) fn poisson_autograd(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::poisson(self_, generator))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::poisson(self_, generator)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = PoissonBackward;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = poisson_tangent(self_, generator)?;
-        rt::set_tangent(&out, t)?;
+        let t = poisson_tangent(self_, generator);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -878,15 +965,15 @@ impl Backward for BinomialBackward {
     const NAME: &'static str = "BinomialBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let g0 = if cx.need(0) { Some(no_derivative("aten::binomial")?) } else { None };
-        let g1 = if cx.need(1) { Some(no_derivative("aten::binomial")?) } else { None };
+        let g0 = if cx.need(0) { Some(or_return!(no_derivative("aten::binomial"))) } else { None };
+        let g1 = if cx.need(1) { Some(or_return!(no_derivative("aten::binomial"))) } else { None };
         Ok(Grads::from_buf([g0, g1]))
     }
 }
 #[cold]
 #[inline(never)]
 fn binomial_tangent(count: &Tensor, prob: &Tensor, generator: Option<&Generator>) -> Result<Option<Tensor>> {
-    rt::jvp(|| ok(no_derivative("aten::binomial")).map(Some))
+    rt::jvp_one(&mut |()| -> Result<Option<Tensor>> { ok(no_derivative("aten::binomial")).map(Some) })
 }
 
 pub(super) fn binomial_autograd(
@@ -895,15 +982,18 @@ pub(super) fn binomial_autograd(
     generator: Option<&Generator>,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[count, prob]);
-    let mut out = rt::below(|| ops::binomial(count, prob, generator))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::binomial(count, prob, generator)
+    });
     if rec {
         let edges = Edges::of([Some(count), Some(prob)]);
         let body = BinomialBackward;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[count, prob]) {
-        let t = binomial_tangent(count, prob, generator)?;
-        rt::set_tangent(&out, t)?;
+        let t = binomial_tangent(count, prob, generator);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -917,9 +1007,9 @@ impl Backward for StandardGammaBackward {
     const NAME: &'static str = "StandardGammaBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack_last(cx, "result")?;
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(mul(grad, &ops::standard_gamma_grad(self_, &result)?)?);
+        let result = &or_return!(self.result.unpack_last(cx, "result"));
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(mul(grad, &ops::standard_gamma_grad(self_, &result)?)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -934,7 +1024,7 @@ fn standard_gamma_tangent(
     generator: Option<&Generator>,
     result: &Tensor,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
+    rt::jvp_one(&mut |()| -> Result<Option<Tensor>> {
         let self_t_ = rt::tangent_or_zeros(self_)?;
         let self_t = &self_t_;
         ok(mul(self_t, &ops::standard_gamma_grad(self_, &result)?)).map(Some)
@@ -943,16 +1033,19 @@ fn standard_gamma_tangent(
 
 pub(super) fn standard_gamma_autograd(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::standard_gamma(self_, generator))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::standard_gamma(self_, generator)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = StandardGammaBackward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = standard_gamma_tangent(self_, generator, &out)?;
-        rt::set_tangent(&out, t)?;
+        let t = standard_gamma_tangent(self_, generator, &out);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -962,8 +1055,9 @@ pub(super) fn standard_gamma_out_autograd(
     generator: Option<&Generator>,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("_standard_gamma", &[self_], &[&*out])?;
-    rt::below(|| ops::standard_gamma_out(self_, generator, out))
+    or_return!(rt::check_out("_standard_gamma", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::standard_gamma_out(self_, generator, out)
 }
 /// Node of `_standard_gamma_grad`.
 pub struct StandardGammaGradBackward;
@@ -971,28 +1065,33 @@ impl Backward for StandardGammaGradBackward {
     const NAME: &'static str = "StandardGammaGradBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let g0 = if cx.need(0) { Some(no_derivative_for("_standard_gamma_grad")?) } else { None };
-        let g1 = if cx.need(1) { Some(no_derivative_for("_standard_gamma_grad")?) } else { None };
+        let g0 = if cx.need(0) { Some(or_return!(no_derivative_for("_standard_gamma_grad"))) } else { None };
+        let g1 = if cx.need(1) { Some(or_return!(no_derivative_for("_standard_gamma_grad"))) } else { None };
         Ok(Grads::from_buf([g0, g1]))
     }
 }
 #[cold]
 #[inline(never)]
 fn standard_gamma_grad_tangent(self_: &Tensor, output: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| ok(no_derivative_for("_standard_gamma_grad")).map(Some))
+    rt::jvp_one(&mut |()| -> Result<Option<Tensor>> {
+        ok(no_derivative_for("_standard_gamma_grad")).map(Some)
+    })
 }
 
 pub(super) fn standard_gamma_grad_autograd(self_: &Tensor, output: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, output]);
-    let mut out = rt::below(|| ops::standard_gamma_grad(self_, output))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::standard_gamma_grad(self_, output)
+    });
     if rec {
         let edges = Edges::of([Some(self_), Some(output)]);
         let body = StandardGammaGradBackward;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, output]) {
-        let t = standard_gamma_grad_tangent(self_, output)?;
-        rt::set_tangent(&out, t)?;
+        let t = standard_gamma_grad_tangent(self_, output);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -1002,8 +1101,9 @@ pub(super) fn standard_gamma_grad_out_autograd(
     output: &Tensor,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("_standard_gamma_grad", &[self_, output], &[&*out])?;
-    rt::below(|| ops::standard_gamma_grad_out(self_, output, out))
+    or_return!(rt::check_out("_standard_gamma_grad", &[self_, output], &[&*out]));
+    let _below = rt::Below::new();
+    ops::standard_gamma_grad_out(self_, output, out)
 }
 /// Node of `_sample_dirichlet`.
 pub struct SampleDirichletBackward;
@@ -1011,27 +1111,32 @@ impl Backward for SampleDirichletBackward {
     const NAME: &'static str = "SampleDirichletBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let g0 = Some(no_derivative("aten::_sample_dirichlet")?);
+        let g0 = Some(or_return!(no_derivative("aten::_sample_dirichlet")));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 #[cold]
 #[inline(never)]
 fn sample_dirichlet_tangent(self_: &Tensor, generator: Option<&Generator>) -> Result<Option<Tensor>> {
-    rt::jvp(|| ok(no_derivative("aten::_sample_dirichlet")).map(Some))
+    rt::jvp_one(&mut |()| -> Result<Option<Tensor>> {
+        ok(no_derivative("aten::_sample_dirichlet")).map(Some)
+    })
 }
 
 pub(super) fn sample_dirichlet_autograd(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::sample_dirichlet(self_, generator))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::sample_dirichlet(self_, generator)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = SampleDirichletBackward;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = sample_dirichlet_tangent(self_, generator)?;
-        rt::set_tangent(&out, t)?;
+        let t = sample_dirichlet_tangent(self_, generator);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -1041,8 +1146,9 @@ pub(super) fn sample_dirichlet_out_autograd(
     generator: Option<&Generator>,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("_sample_dirichlet", &[self_], &[&*out])?;
-    rt::below(|| ops::sample_dirichlet_out(self_, generator, out))
+    or_return!(rt::check_out("_sample_dirichlet", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::sample_dirichlet_out(self_, generator, out)
 }
 /// Node of `_dirichlet_grad`.
 pub struct DirichletGradBackward;
@@ -1050,29 +1156,32 @@ impl Backward for DirichletGradBackward {
     const NAME: &'static str = "DirichletGradBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let g0 = if cx.need(0) { Some(no_derivative_for("_dirichlet_grad")?) } else { None };
-        let g1 = if cx.need(1) { Some(no_derivative_for("_dirichlet_grad")?) } else { None };
-        let g2 = if cx.need(2) { Some(no_derivative_for("_dirichlet_grad")?) } else { None };
+        let g0 = if cx.need(0) { Some(or_return!(no_derivative_for("_dirichlet_grad"))) } else { None };
+        let g1 = if cx.need(1) { Some(or_return!(no_derivative_for("_dirichlet_grad"))) } else { None };
+        let g2 = if cx.need(2) { Some(or_return!(no_derivative_for("_dirichlet_grad"))) } else { None };
         Ok(Grads::from_iter([g0, g1, g2]))
     }
 }
 #[cold]
 #[inline(never)]
 fn dirichlet_grad_tangent(x: &Tensor, alpha: &Tensor, total: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| ok(no_derivative_for("_dirichlet_grad")).map(Some))
+    rt::jvp_one(&mut |()| -> Result<Option<Tensor>> { ok(no_derivative_for("_dirichlet_grad")).map(Some) })
 }
 
 pub(super) fn dirichlet_grad_autograd(x: &Tensor, alpha: &Tensor, total: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[x, alpha, total]);
-    let mut out = rt::below(|| ops::dirichlet_grad(x, alpha, total))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::dirichlet_grad(x, alpha, total)
+    });
     if rec {
         let edges = Edges::of([Some(x), Some(alpha), Some(total)]);
         let body = DirichletGradBackward;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[x, alpha, total]) {
-        let t = dirichlet_grad_tangent(x, alpha, total)?;
-        rt::set_tangent(&out, t)?;
+        let t = dirichlet_grad_tangent(x, alpha, total);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -1083,6 +1192,7 @@ pub(super) fn dirichlet_grad_out_autograd(
     total: &Tensor,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("_dirichlet_grad", &[x, alpha, total], &[&*out])?;
-    rt::below(|| ops::dirichlet_grad_out(x, alpha, total, out))
+    or_return!(rt::check_out("_dirichlet_grad", &[x, alpha, total], &[&*out]));
+    let _below = rt::Below::new();
+    ops::dirichlet_grad_out(x, alpha, total, out)
 }

@@ -3,22 +3,20 @@
 //! Operators of the family `reduction`.
 
 #[allow(unused_imports)]
-use super::{D, a, args, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, calls, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::reduction as f;
 
 /// A back end's kernel of `sum.dim_IntList`.
 pub type SumKernel = fn(&args::Sum, &Tensor) -> Result<()>;
 /// The kernels of `sum.dim_IntList`.
-pub static SUM_KERNEL: Kernel<SumKernel> = Kernel::new(f::sum_cpu, &[&SUM, &SUM_OUT]);
+pub static SUM_KERNEL: Kernel<SumKernel> = Kernel::new(f::sum_cpu, &[SUM.any(), SUM_OUT.any()]);
 
 fn sum_slot(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
     let given = args::Sum { self_, dim, keepdim, dtype };
-    let m = f::sum_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = SUM_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::sum_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(SUM_KERNEL.run(m.device, &mut |kernel: SumKernel| -> Result<()> { kernel(&given, &o) }));
     Ok(o)
 }
 /// Type of [`SUM`].
@@ -61,14 +59,10 @@ pub(super) static SUM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn sum_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::sum(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg(a, 2)?, arg(a, 3)?)?
-        .into_values()
+    calls::boxed_t_ois_b_od_to_t(ops::sum, a)
 }
 fn sum_adaptor(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SUM_INFO, &[&self_, &dim, &keepdim, &dtype]) {
-        return ops::sum(self_, dim, keepdim, dtype);
-    }
-    fallback(&SUM_INFO, &[&self_, &dim, &keepdim, &dtype])
+    calls::adapt_t_ois_b_od_to_t(&SUM_INFO, ops::sum, self_, dim, keepdim, dtype)
 }
 
 fn sum_out_slot(
@@ -80,11 +74,11 @@ fn sum_out_slot(
 ) -> Result<()> {
     let dtype = dtype.or(Some(out.dtype()));
     let given = args::Sum { self_, dim, keepdim, dtype };
-    let m = f::sum_shape(&given)?;
-    let o0 = m.out(&OutDtype::EXACT, out, &[self_])?;
-    if let Some(kernel) = SUM_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o0.tensor()))?;
-    }
+    let m = or_return!(f::sum_shape(&given));
+    let o0 = or_return!(m.out(&OutDtype::EXACT, out, &[self_]));
+    or_return!(
+        SUM_KERNEL.run(m.device, &mut |kernel: SumKernel| -> Result<()> { kernel(&given, o0.tensor()) })
+    );
     o0.finish()
 }
 /// Type of [`SUM_OUT`].
@@ -125,15 +119,7 @@ pub(super) static SUM_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&SUM_INFO),
 };
 fn sum_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 4)?;
-    ops::sum_out(
-        tensor_arg(a, 0)?,
-        arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
-        arg(a, 2)?,
-        arg(a, 3)?,
-        &mut out,
-    )?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_ois_b_od_w(ops::sum_out, a)
 }
 fn sum_out_adaptor(
     self_: &Tensor,
@@ -142,26 +128,20 @@ fn sum_out_adaptor(
     dtype: Option<DType>,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&SUM_OUT_INFO, &[&self_, &dim, &keepdim, &dtype, &&*out]) {
-        return ops::sum_out(self_, dim, keepdim, dtype, out);
-    }
-    let v = call_fallback(&SUM_OUT_INFO, &[&self_, &dim, &keepdim, &dtype, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_ois_b_od_w(&SUM_OUT_INFO, ops::sum_out, self_, dim, keepdim, dtype, out)
 }
 
 /// A back end's kernel of `nansum`.
 pub type NansumKernel = fn(&args::Nansum, &Tensor) -> Result<()>;
 /// The kernels of `nansum`.
-pub static NANSUM_KERNEL: Kernel<NansumKernel> = Kernel::new(f::nansum_cpu, &[&NANSUM, &NANSUM_OUT]);
+pub static NANSUM_KERNEL: Kernel<NansumKernel> =
+    Kernel::new(f::nansum_cpu, &[NANSUM.any(), NANSUM_OUT.any()]);
 
 fn nansum_slot(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
     let given = args::Nansum { self_, dim, keepdim, dtype };
-    let m = f::nansum_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = NANSUM_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::nansum_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(NANSUM_KERNEL.run(m.device, &mut |kernel: NansumKernel| -> Result<()> { kernel(&given, &o) }));
     Ok(o)
 }
 /// Type of [`NANSUM`].
@@ -201,8 +181,7 @@ pub(super) static NANSUM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn nansum_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::nansum(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg(a, 2)?, arg(a, 3)?)?
-        .into_values()
+    calls::boxed_t_ois_b_od_to_t(ops::nansum, a)
 }
 fn nansum_adaptor(
     self_: &Tensor,
@@ -210,10 +189,7 @@ fn nansum_adaptor(
     keepdim: bool,
     dtype: Option<DType>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&NANSUM_INFO, &[&self_, &dim, &keepdim, &dtype]) {
-        return ops::nansum(self_, dim, keepdim, dtype);
-    }
-    fallback(&NANSUM_INFO, &[&self_, &dim, &keepdim, &dtype])
+    calls::adapt_t_ois_b_od_to_t(&NANSUM_INFO, ops::nansum, self_, dim, keepdim, dtype)
 }
 
 fn nansum_out_slot(
@@ -224,11 +200,12 @@ fn nansum_out_slot(
     out: &mut Tensor,
 ) -> Result<()> {
     let given = args::Nansum { self_, dim, keepdim, dtype };
-    let m = f::nansum_shape(&given)?;
-    let o0 = m.out(&OutDtype::Any, out, &[self_])?;
-    if let Some(kernel) = NANSUM_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o0.tensor()))?;
-    }
+    let m = or_return!(f::nansum_shape(&given));
+    let o0 = or_return!(m.out(&OutDtype::Any, out, &[self_]));
+    or_return!(
+        NANSUM_KERNEL
+            .run(m.device, &mut |kernel: NansumKernel| -> Result<()> { kernel(&given, o0.tensor()) })
+    );
     o0.finish()
 }
 /// Type of [`NANSUM_OUT`].
@@ -269,15 +246,7 @@ pub(super) static NANSUM_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&NANSUM_INFO),
 };
 fn nansum_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 4)?;
-    ops::nansum_out(
-        tensor_arg(a, 0)?,
-        arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
-        arg(a, 2)?,
-        arg(a, 3)?,
-        &mut out,
-    )?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_ois_b_od_w(ops::nansum_out, a)
 }
 fn nansum_out_adaptor(
     self_: &Tensor,
@@ -286,26 +255,19 @@ fn nansum_out_adaptor(
     dtype: Option<DType>,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&NANSUM_OUT_INFO, &[&self_, &dim, &keepdim, &dtype, &&*out]) {
-        return ops::nansum_out(self_, dim, keepdim, dtype, out);
-    }
-    let v = call_fallback(&NANSUM_OUT_INFO, &[&self_, &dim, &keepdim, &dtype, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_ois_b_od_w(&NANSUM_OUT_INFO, ops::nansum_out, self_, dim, keepdim, dtype, out)
 }
 
 /// A back end's kernel of `prod`.
 pub type ProdKernel = fn(&args::Prod, &Tensor) -> Result<()>;
 /// The kernels of `prod`.
-pub static PROD_KERNEL: Kernel<ProdKernel> = Kernel::new(f::prod_cpu, &[&PROD, &PROD_OUT]);
+pub static PROD_KERNEL: Kernel<ProdKernel> = Kernel::new(f::prod_cpu, &[PROD.any(), PROD_OUT.any()]);
 
 fn prod_slot(self_: &Tensor, dtype: Option<DType>) -> Result<Tensor> {
     let given = args::Prod { self_, dtype };
-    let m = f::prod_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = PROD_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::prod_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(PROD_KERNEL.run(m.device, &mut |kernel: ProdKernel| -> Result<()> { kernel(&given, &o) }));
     Ok(o)
 }
 /// Type of [`PROD`].
@@ -343,23 +305,20 @@ pub(super) static PROD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn prod_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::prod(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
+    or_return!(ops::prod(or_return!(tensor_arg(a, 0)), or_return!(arg(a, 1)))).into_values()
 }
 fn prod_adaptor(self_: &Tensor, dtype: Option<DType>) -> Result<Tensor> {
-    if let Some(_seen) = watched(&PROD_INFO, &[&self_, &dtype]) {
-        return ops::prod(self_, dtype);
-    }
-    fallback(&PROD_INFO, &[&self_, &dtype])
+    adapted(&PROD_INFO, &[&self_, &dtype], &mut |()| ops::prod(self_, dtype))
 }
 
 fn prod_out_slot(self_: &Tensor, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
     let dtype = dtype.or(Some(out.dtype()));
     let given = args::Prod { self_, dtype };
-    let m = f::prod_shape(&given)?;
-    let o0 = m.out(&OutDtype::EXACT, out, &[self_])?;
-    if let Some(kernel) = PROD_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o0.tensor()))?;
-    }
+    let m = or_return!(f::prod_shape(&given));
+    let o0 = or_return!(m.out(&OutDtype::EXACT, out, &[self_]));
+    or_return!(
+        PROD_KERNEL.run(m.device, &mut |kernel: ProdKernel| -> Result<()> { kernel(&given, o0.tensor()) })
+    );
     o0.finish()
 }
 /// Type of [`PROD_OUT`].
@@ -398,31 +357,33 @@ pub(super) static PROD_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&PROD_INFO),
 };
 fn prod_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::prod_out(tensor_arg(a, 0)?, arg(a, 1)?, &mut out)?;
+    let mut out = or_return!(arg::<Tensor>(a, 2));
+    or_return!(ops::prod_out(or_return!(tensor_arg(a, 0)), or_return!(arg(a, 1)), &mut out));
     Ok(vec![out.into_value()])
 }
 fn prod_out_adaptor(self_: &Tensor, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&PROD_OUT_INFO, &[&self_, &dtype, &&*out]) {
+    let values_: &[&dyn AsValue] = &[&self_, &dtype, &&*out];
+    if let Some(_seen) = watched(&PROD_OUT_INFO, values_) {
         return ops::prod_out(self_, dtype, out);
     }
-    let v = call_fallback(&PROD_OUT_INFO, &[&self_, &dtype, &&*out])?;
-    *out = arg(&v, 0)?;
+    let v = or_return!(call_fallback(&PROD_OUT_INFO, values_));
+    *out = or_return!(arg(&v, 0));
     Ok(())
 }
 
 /// A back end's kernel of `prod.dim_int`.
 pub type ProdDimKernel = fn(&args::ProdDim, &Tensor) -> Result<()>;
 /// The kernels of `prod.dim_int`.
-pub static PROD_DIM_KERNEL: Kernel<ProdDimKernel> = Kernel::new(f::prod_dim_cpu, &[&PROD_DIM, &PROD_DIM_OUT]);
+pub static PROD_DIM_KERNEL: Kernel<ProdDimKernel> =
+    Kernel::new(f::prod_dim_cpu, &[PROD_DIM.any(), PROD_DIM_OUT.any()]);
 
 fn prod_dim_slot(self_: &Tensor, dim: i64, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
     let given = args::ProdDim { self_, dim, keepdim, dtype };
-    let m = f::prod_dim_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = PROD_DIM_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::prod_dim_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(
+        PROD_DIM_KERNEL.run(m.device, &mut |kernel: ProdDimKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`PROD_DIM`].
@@ -469,13 +430,18 @@ pub(super) static PROD_DIM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn prod_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::prod_dim(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
+    or_return!(ops::prod_dim(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3))
+    ))
+    .into_values()
 }
 fn prod_dim_adaptor(self_: &Tensor, dim: i64, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
-    if let Some(_seen) = watched(&PROD_DIM_INFO, &[&self_, &dim, &keepdim, &dtype]) {
-        return ops::prod_dim(self_, dim, keepdim, dtype);
-    }
-    fallback(&PROD_DIM_INFO, &[&self_, &dim, &keepdim, &dtype])
+    adapted(&PROD_DIM_INFO, &[&self_, &dim, &keepdim, &dtype], &mut |()| {
+        ops::prod_dim(self_, dim, keepdim, dtype)
+    })
 }
 
 fn prod_dim_out_slot(
@@ -487,11 +453,12 @@ fn prod_dim_out_slot(
 ) -> Result<()> {
     let dtype = dtype.or(Some(out.dtype()));
     let given = args::ProdDim { self_, dim, keepdim, dtype };
-    let m = f::prod_dim_shape(&given)?;
-    let o0 = m.out(&OutDtype::EXACT, out, &[self_])?;
-    if let Some(kernel) = PROD_DIM_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o0.tensor()))?;
-    }
+    let m = or_return!(f::prod_dim_shape(&given));
+    let o0 = or_return!(m.out(&OutDtype::EXACT, out, &[self_]));
+    or_return!(
+        PROD_DIM_KERNEL
+            .run(m.device, &mut |kernel: ProdDimKernel| -> Result<()> { kernel(&given, o0.tensor()) })
+    );
     o0.finish()
 }
 /// Type of [`PROD_DIM_OUT`].
@@ -532,8 +499,14 @@ pub(super) static PROD_DIM_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&PROD_DIM_INFO),
 };
 fn prod_dim_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 4)?;
-    ops::prod_dim_out(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, &mut out)?;
+    let mut out = or_return!(arg::<Tensor>(a, 4));
+    or_return!(ops::prod_dim_out(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        &mut out
+    ));
     Ok(vec![out.into_value()])
 }
 fn prod_dim_out_adaptor(
@@ -543,26 +516,25 @@ fn prod_dim_out_adaptor(
     dtype: Option<DType>,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&PROD_DIM_OUT_INFO, &[&self_, &dim, &keepdim, &dtype, &&*out]) {
+    let values_: &[&dyn AsValue] = &[&self_, &dim, &keepdim, &dtype, &&*out];
+    if let Some(_seen) = watched(&PROD_DIM_OUT_INFO, values_) {
         return ops::prod_dim_out(self_, dim, keepdim, dtype, out);
     }
-    let v = call_fallback(&PROD_DIM_OUT_INFO, &[&self_, &dim, &keepdim, &dtype, &&*out])?;
-    *out = arg(&v, 0)?;
+    let v = or_return!(call_fallback(&PROD_DIM_OUT_INFO, values_));
+    *out = or_return!(arg(&v, 0));
     Ok(())
 }
 
 /// A back end's kernel of `mean.dim`.
 pub type MeanKernel = fn(&args::Mean, &Tensor) -> Result<()>;
 /// The kernels of `mean.dim`.
-pub static MEAN_KERNEL: Kernel<MeanKernel> = Kernel::new(f::mean_cpu, &[&MEAN, &MEAN_OUT]);
+pub static MEAN_KERNEL: Kernel<MeanKernel> = Kernel::new(f::mean_cpu, &[MEAN.any(), MEAN_OUT.any()]);
 
 fn mean_slot(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
     let given = args::Mean { self_, dim, keepdim, dtype };
-    let m = f::mean_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = MEAN_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::mean_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(MEAN_KERNEL.run(m.device, &mut |kernel: MeanKernel| -> Result<()> { kernel(&given, &o) }));
     Ok(o)
 }
 /// Type of [`MEAN`].
@@ -598,14 +570,10 @@ pub(super) static MEAN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn mean_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::mean(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg(a, 2)?, arg(a, 3)?)?
-        .into_values()
+    calls::boxed_t_ois_b_od_to_t(ops::mean, a)
 }
 fn mean_adaptor(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
-    if let Some(_seen) = watched(&MEAN_INFO, &[&self_, &dim, &keepdim, &dtype]) {
-        return ops::mean(self_, dim, keepdim, dtype);
-    }
-    fallback(&MEAN_INFO, &[&self_, &dim, &keepdim, &dtype])
+    calls::adapt_t_ois_b_od_to_t(&MEAN_INFO, ops::mean, self_, dim, keepdim, dtype)
 }
 
 fn mean_out_slot(
@@ -616,11 +584,11 @@ fn mean_out_slot(
     out: &mut Tensor,
 ) -> Result<()> {
     let given = args::Mean { self_, dim, keepdim, dtype };
-    let m = f::mean_shape(&given)?;
-    let o0 = m.out(&OutDtype::Cast, out, &[self_])?;
-    if let Some(kernel) = MEAN_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o0.tensor()))?;
-    }
+    let m = or_return!(f::mean_shape(&given));
+    let o0 = or_return!(m.out(&OutDtype::Cast, out, &[self_]));
+    or_return!(
+        MEAN_KERNEL.run(m.device, &mut |kernel: MeanKernel| -> Result<()> { kernel(&given, o0.tensor()) })
+    );
     o0.finish()
 }
 /// Type of [`MEAN_OUT`].
@@ -661,15 +629,7 @@ pub(super) static MEAN_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&MEAN_INFO),
 };
 fn mean_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 4)?;
-    ops::mean_out(
-        tensor_arg(a, 0)?,
-        arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
-        arg(a, 2)?,
-        arg(a, 3)?,
-        &mut out,
-    )?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_ois_b_od_w(ops::mean_out, a)
 }
 fn mean_out_adaptor(
     self_: &Tensor,
@@ -678,12 +638,7 @@ fn mean_out_adaptor(
     dtype: Option<DType>,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&MEAN_OUT_INFO, &[&self_, &dim, &keepdim, &dtype, &&*out]) {
-        return ops::mean_out(self_, dim, keepdim, dtype, out);
-    }
-    let v = call_fallback(&MEAN_OUT_INFO, &[&self_, &dim, &keepdim, &dtype, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_ois_b_od_w(&MEAN_OUT_INFO, ops::mean_out, self_, dim, keepdim, dtype, out)
 }
 
 /// Type of [`NANMEAN`].
@@ -715,8 +670,7 @@ pub(super) static NANMEAN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn nanmean_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::nanmean(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg(a, 2)?, arg(a, 3)?)?
-        .into_values()
+    calls::boxed_t_ois_b_od_to_t(ops::nanmean, a)
 }
 fn nanmean_adaptor(
     self_: &Tensor,
@@ -724,10 +678,7 @@ fn nanmean_adaptor(
     keepdim: bool,
     dtype: Option<DType>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&NANMEAN_INFO, &[&self_, &dim, &keepdim, &dtype]) {
-        return ops::nanmean(self_, dim, keepdim, dtype);
-    }
-    fallback(&NANMEAN_INFO, &[&self_, &dim, &keepdim, &dtype])
+    calls::adapt_t_ois_b_od_to_t(&NANMEAN_INFO, ops::nanmean, self_, dim, keepdim, dtype)
 }
 
 fn nanmean_out_cpu(
@@ -743,7 +694,7 @@ fn nanmean_out_cpu(
         out.dtype(),
     )?;
     out::refuse_gradients("nansum", &[self_], &[&*out])?;
-    let r = f::nanmean(self_, dim, keepdim, dtype)?;
+    let r = or_return!(f::nanmean(self_, dim, keepdim, dtype));
     out::copy_to_out(&OutDtype::Computed("\"nansum_cpu\" not implemented for '{got}'"), out, &r)
 }
 /// Type of [`NANMEAN_OUT`].
@@ -777,15 +728,7 @@ pub(super) static NANMEAN_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&NANMEAN_INFO),
 };
 fn nanmean_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 4)?;
-    ops::nanmean_out(
-        tensor_arg(a, 0)?,
-        arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
-        arg(a, 2)?,
-        arg(a, 3)?,
-        &mut out,
-    )?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_ois_b_od_w(ops::nanmean_out, a)
 }
 fn nanmean_out_adaptor(
     self_: &Tensor,
@@ -794,18 +737,13 @@ fn nanmean_out_adaptor(
     dtype: Option<DType>,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&NANMEAN_OUT_INFO, &[&self_, &dim, &keepdim, &dtype, &&*out]) {
-        return ops::nanmean_out(self_, dim, keepdim, dtype, out);
-    }
-    let v = call_fallback(&NANMEAN_OUT_INFO, &[&self_, &dim, &keepdim, &dtype, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_ois_b_od_w(&NANMEAN_OUT_INFO, ops::nanmean_out, self_, dim, keepdim, dtype, out)
 }
 
 /// A back end's kernel of `var.correction`.
 pub type VarKernel = fn(&args::Var, &Tensor) -> Result<()>;
 /// The kernels of `var.correction`.
-pub static VAR_KERNEL: Kernel<VarKernel> = Kernel::new(f::var_cpu, &[&VAR, &VAR_OUT]);
+pub static VAR_KERNEL: Kernel<VarKernel> = Kernel::new(f::var_cpu, &[VAR.any(), VAR_OUT.any()]);
 
 fn var_slot(
     self_: &Tensor,
@@ -814,11 +752,9 @@ fn var_slot(
     keepdim: bool,
 ) -> Result<Tensor> {
     let given = args::Var { self_, dim, correction, keepdim };
-    let m = f::var_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = VAR_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::var_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(VAR_KERNEL.run(m.device, &mut |kernel: VarKernel| -> Result<()> { kernel(&given, &o) }));
     Ok(o)
 }
 /// Type of [`VAR`].
@@ -854,8 +790,7 @@ pub(super) static VAR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn var_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::var(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg(a, 2)?, arg(a, 3)?)?
-        .into_values()
+    calls::boxed_t_ois_on_b_to_t(ops::var, a)
 }
 fn var_adaptor(
     self_: &Tensor,
@@ -863,10 +798,7 @@ fn var_adaptor(
     correction: Option<Scalar>,
     keepdim: bool,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&VAR_INFO, &[&self_, &dim, &correction, &keepdim]) {
-        return ops::var(self_, dim, correction, keepdim);
-    }
-    fallback(&VAR_INFO, &[&self_, &dim, &correction, &keepdim])
+    calls::adapt_t_ois_on_b_to_t(&VAR_INFO, ops::var, self_, dim, correction, keepdim)
 }
 
 fn var_out_slot(
@@ -877,11 +809,11 @@ fn var_out_slot(
     out: &mut Tensor,
 ) -> Result<()> {
     let given = args::Var { self_, dim, correction, keepdim };
-    let m = f::var_shape(&given)?;
-    let o0 = m.out(&OutDtype::Cast, out, &[self_])?;
-    if let Some(kernel) = VAR_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o0.tensor()))?;
-    }
+    let m = or_return!(f::var_shape(&given));
+    let o0 = or_return!(m.out(&OutDtype::Cast, out, &[self_]));
+    or_return!(
+        VAR_KERNEL.run(m.device, &mut |kernel: VarKernel| -> Result<()> { kernel(&given, o0.tensor()) })
+    );
     o0.finish()
 }
 /// Type of [`VAR_OUT`].
@@ -922,15 +854,7 @@ pub(super) static VAR_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&VAR_INFO),
 };
 fn var_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 4)?;
-    ops::var_out(
-        tensor_arg(a, 0)?,
-        arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
-        arg(a, 2)?,
-        arg(a, 3)?,
-        &mut out,
-    )?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_ois_on_b_w(ops::var_out, a)
 }
 fn var_out_adaptor(
     self_: &Tensor,
@@ -939,12 +863,7 @@ fn var_out_adaptor(
     keepdim: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&VAR_OUT_INFO, &[&self_, &dim, &correction, &keepdim, &&*out]) {
-        return ops::var_out(self_, dim, correction, keepdim, out);
-    }
-    let v = call_fallback(&VAR_OUT_INFO, &[&self_, &dim, &correction, &keepdim, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_ois_on_b_w(&VAR_OUT_INFO, ops::var_out, self_, dim, correction, keepdim, out)
 }
 
 /// Type of [`VAR_UNBIASED`].
@@ -972,13 +891,10 @@ pub(super) static VAR_UNBIASED_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn var_unbiased_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::var_unbiased(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
+    calls::boxed_t_b_to_t(ops::var_unbiased, a)
 }
 fn var_unbiased_adaptor(self_: &Tensor, unbiased: bool) -> Result<Tensor> {
-    if let Some(_seen) = watched(&VAR_UNBIASED_INFO, &[&self_, &unbiased]) {
-        return ops::var_unbiased(self_, unbiased);
-    }
-    fallback(&VAR_UNBIASED_INFO, &[&self_, &unbiased])
+    calls::adapt_t_b_to_t(&VAR_UNBIASED_INFO, ops::var_unbiased, self_, unbiased)
 }
 
 /// Type of [`VAR_DIM`].
@@ -1010,14 +926,10 @@ pub(super) static VAR_DIM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn var_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::var_dim(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg(a, 2)?, arg(a, 3)?)?
-        .into_values()
+    calls::boxed_t_ois_b_b_to_t(ops::var_dim, a)
 }
 fn var_dim_adaptor(self_: &Tensor, dim: Option<&[i64]>, unbiased: bool, keepdim: bool) -> Result<Tensor> {
-    if let Some(_seen) = watched(&VAR_DIM_INFO, &[&self_, &dim, &unbiased, &keepdim]) {
-        return ops::var_dim(self_, dim, unbiased, keepdim);
-    }
-    fallback(&VAR_DIM_INFO, &[&self_, &dim, &unbiased, &keepdim])
+    calls::adapt_t_ois_b_b_to_t(&VAR_DIM_INFO, ops::var_dim, self_, dim, unbiased, keepdim)
 }
 
 fn var_dim_out_cpu(
@@ -1028,7 +940,7 @@ fn var_dim_out_cpu(
     out: &mut Tensor,
 ) -> Result<()> {
     out::refuse_gradients("var", &[self_], &[&*out])?;
-    let r = f::var_dim(self_, dim, unbiased, keepdim)?;
+    let r = or_return!(f::var_dim(self_, dim, unbiased, keepdim));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`VAR_DIM_OUT`].
@@ -1062,15 +974,7 @@ pub(super) static VAR_DIM_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&VAR_DIM_INFO),
 };
 fn var_dim_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 4)?;
-    ops::var_dim_out(
-        tensor_arg(a, 0)?,
-        arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
-        arg(a, 2)?,
-        arg(a, 3)?,
-        &mut out,
-    )?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_ois_b_b_w(ops::var_dim_out, a)
 }
 fn var_dim_out_adaptor(
     self_: &Tensor,
@@ -1079,12 +983,7 @@ fn var_dim_out_adaptor(
     keepdim: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&VAR_DIM_OUT_INFO, &[&self_, &dim, &unbiased, &keepdim, &&*out]) {
-        return ops::var_dim_out(self_, dim, unbiased, keepdim, out);
-    }
-    let v = call_fallback(&VAR_DIM_OUT_INFO, &[&self_, &dim, &unbiased, &keepdim, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_ois_b_b_w(&VAR_DIM_OUT_INFO, ops::var_dim_out, self_, dim, unbiased, keepdim, out)
 }
 
 fn var_mean_cpu(
@@ -1124,8 +1023,7 @@ pub(super) static VAR_MEAN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn var_mean_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::var_mean(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg(a, 2)?, arg(a, 3)?)?
-        .into_values()
+    calls::boxed_t_ois_on_b_to_t_t(ops::var_mean, a)
 }
 fn var_mean_adaptor(
     self_: &Tensor,
@@ -1133,10 +1031,7 @@ fn var_mean_adaptor(
     correction: Option<Scalar>,
     keepdim: bool,
 ) -> Result<(Tensor, Tensor)> {
-    if let Some(_seen) = watched(&VAR_MEAN_INFO, &[&self_, &dim, &correction, &keepdim]) {
-        return ops::var_mean(self_, dim, correction, keepdim);
-    }
-    fallback(&VAR_MEAN_INFO, &[&self_, &dim, &correction, &keepdim])
+    calls::adapt_t_ois_on_b_to_t_t(&VAR_MEAN_INFO, ops::var_mean, self_, dim, correction, keepdim)
 }
 
 /// Type of [`VAR_MEAN_UNBIASED`].
@@ -1164,13 +1059,10 @@ pub(super) static VAR_MEAN_UNBIASED_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn var_mean_unbiased_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::var_mean_unbiased(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
+    calls::boxed_t_b_to_t_t(ops::var_mean_unbiased, a)
 }
 fn var_mean_unbiased_adaptor(self_: &Tensor, unbiased: bool) -> Result<(Tensor, Tensor)> {
-    if let Some(_seen) = watched(&VAR_MEAN_UNBIASED_INFO, &[&self_, &unbiased]) {
-        return ops::var_mean_unbiased(self_, unbiased);
-    }
-    fallback(&VAR_MEAN_UNBIASED_INFO, &[&self_, &unbiased])
+    calls::adapt_t_b_to_t_t(&VAR_MEAN_UNBIASED_INFO, ops::var_mean_unbiased, self_, unbiased)
 }
 
 /// Type of [`VAR_MEAN_DIM`].
@@ -1203,8 +1095,7 @@ pub(super) static VAR_MEAN_DIM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn var_mean_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::var_mean_dim(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg(a, 2)?, arg(a, 3)?)?
-        .into_values()
+    calls::boxed_t_ois_b_b_to_t_t(ops::var_mean_dim, a)
 }
 fn var_mean_dim_adaptor(
     self_: &Tensor,
@@ -1212,16 +1103,13 @@ fn var_mean_dim_adaptor(
     unbiased: bool,
     keepdim: bool,
 ) -> Result<(Tensor, Tensor)> {
-    if let Some(_seen) = watched(&VAR_MEAN_DIM_INFO, &[&self_, &dim, &unbiased, &keepdim]) {
-        return ops::var_mean_dim(self_, dim, unbiased, keepdim);
-    }
-    fallback(&VAR_MEAN_DIM_INFO, &[&self_, &dim, &unbiased, &keepdim])
+    calls::adapt_t_ois_b_b_to_t_t(&VAR_MEAN_DIM_INFO, ops::var_mean_dim, self_, dim, unbiased, keepdim)
 }
 
 /// A back end's kernel of `std.correction`.
 pub type StdKernel = fn(&args::Std, &Tensor) -> Result<()>;
 /// The kernels of `std.correction`.
-pub static STD_KERNEL: Kernel<StdKernel> = Kernel::new(f::std_cpu, &[&STD, &STD_OUT]);
+pub static STD_KERNEL: Kernel<StdKernel> = Kernel::new(f::std_cpu, &[STD.any(), STD_OUT.any()]);
 
 fn std_slot(
     self_: &Tensor,
@@ -1230,11 +1118,9 @@ fn std_slot(
     keepdim: bool,
 ) -> Result<Tensor> {
     let given = args::Std { self_, dim, correction, keepdim };
-    let m = f::std_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = STD_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::std_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(STD_KERNEL.run(m.device, &mut |kernel: StdKernel| -> Result<()> { kernel(&given, &o) }));
     Ok(o)
 }
 /// Type of [`STD`].
@@ -1270,8 +1156,7 @@ pub(super) static STD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn std_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::std(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg(a, 2)?, arg(a, 3)?)?
-        .into_values()
+    calls::boxed_t_ois_on_b_to_t(ops::std, a)
 }
 fn std_adaptor(
     self_: &Tensor,
@@ -1279,10 +1164,7 @@ fn std_adaptor(
     correction: Option<Scalar>,
     keepdim: bool,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&STD_INFO, &[&self_, &dim, &correction, &keepdim]) {
-        return ops::std(self_, dim, correction, keepdim);
-    }
-    fallback(&STD_INFO, &[&self_, &dim, &correction, &keepdim])
+    calls::adapt_t_ois_on_b_to_t(&STD_INFO, ops::std, self_, dim, correction, keepdim)
 }
 
 fn std_out_slot(
@@ -1293,11 +1175,11 @@ fn std_out_slot(
     out: &mut Tensor,
 ) -> Result<()> {
     let given = args::Std { self_, dim, correction, keepdim };
-    let m = f::std_shape(&given)?;
-    let o0 = m.out(&OutDtype::Cast, out, &[self_])?;
-    if let Some(kernel) = STD_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o0.tensor()))?;
-    }
+    let m = or_return!(f::std_shape(&given));
+    let o0 = or_return!(m.out(&OutDtype::Cast, out, &[self_]));
+    or_return!(
+        STD_KERNEL.run(m.device, &mut |kernel: StdKernel| -> Result<()> { kernel(&given, o0.tensor()) })
+    );
     o0.finish()
 }
 /// Type of [`STD_OUT`].
@@ -1338,15 +1220,7 @@ pub(super) static STD_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&STD_INFO),
 };
 fn std_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 4)?;
-    ops::std_out(
-        tensor_arg(a, 0)?,
-        arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
-        arg(a, 2)?,
-        arg(a, 3)?,
-        &mut out,
-    )?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_ois_on_b_w(ops::std_out, a)
 }
 fn std_out_adaptor(
     self_: &Tensor,
@@ -1355,12 +1229,7 @@ fn std_out_adaptor(
     keepdim: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&STD_OUT_INFO, &[&self_, &dim, &correction, &keepdim, &&*out]) {
-        return ops::std_out(self_, dim, correction, keepdim, out);
-    }
-    let v = call_fallback(&STD_OUT_INFO, &[&self_, &dim, &correction, &keepdim, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_ois_on_b_w(&STD_OUT_INFO, ops::std_out, self_, dim, correction, keepdim, out)
 }
 
 /// Type of [`STD_UNBIASED`].
@@ -1388,13 +1257,10 @@ pub(super) static STD_UNBIASED_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn std_unbiased_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::std_unbiased(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
+    calls::boxed_t_b_to_t(ops::std_unbiased, a)
 }
 fn std_unbiased_adaptor(self_: &Tensor, unbiased: bool) -> Result<Tensor> {
-    if let Some(_seen) = watched(&STD_UNBIASED_INFO, &[&self_, &unbiased]) {
-        return ops::std_unbiased(self_, unbiased);
-    }
-    fallback(&STD_UNBIASED_INFO, &[&self_, &unbiased])
+    calls::adapt_t_b_to_t(&STD_UNBIASED_INFO, ops::std_unbiased, self_, unbiased)
 }
 
 /// Type of [`STD_DIM`].
@@ -1426,14 +1292,10 @@ pub(super) static STD_DIM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn std_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::std_dim(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg(a, 2)?, arg(a, 3)?)?
-        .into_values()
+    calls::boxed_t_ois_b_b_to_t(ops::std_dim, a)
 }
 fn std_dim_adaptor(self_: &Tensor, dim: Option<&[i64]>, unbiased: bool, keepdim: bool) -> Result<Tensor> {
-    if let Some(_seen) = watched(&STD_DIM_INFO, &[&self_, &dim, &unbiased, &keepdim]) {
-        return ops::std_dim(self_, dim, unbiased, keepdim);
-    }
-    fallback(&STD_DIM_INFO, &[&self_, &dim, &unbiased, &keepdim])
+    calls::adapt_t_ois_b_b_to_t(&STD_DIM_INFO, ops::std_dim, self_, dim, unbiased, keepdim)
 }
 
 fn std_dim_out_cpu(
@@ -1444,7 +1306,7 @@ fn std_dim_out_cpu(
     out: &mut Tensor,
 ) -> Result<()> {
     out::refuse_gradients("std", &[self_], &[&*out])?;
-    let r = f::std_dim(self_, dim, unbiased, keepdim)?;
+    let r = or_return!(f::std_dim(self_, dim, unbiased, keepdim));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`STD_DIM_OUT`].
@@ -1478,15 +1340,7 @@ pub(super) static STD_DIM_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&STD_DIM_INFO),
 };
 fn std_dim_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 4)?;
-    ops::std_dim_out(
-        tensor_arg(a, 0)?,
-        arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
-        arg(a, 2)?,
-        arg(a, 3)?,
-        &mut out,
-    )?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_ois_b_b_w(ops::std_dim_out, a)
 }
 fn std_dim_out_adaptor(
     self_: &Tensor,
@@ -1495,12 +1349,7 @@ fn std_dim_out_adaptor(
     keepdim: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&STD_DIM_OUT_INFO, &[&self_, &dim, &unbiased, &keepdim, &&*out]) {
-        return ops::std_dim_out(self_, dim, unbiased, keepdim, out);
-    }
-    let v = call_fallback(&STD_DIM_OUT_INFO, &[&self_, &dim, &unbiased, &keepdim, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_ois_b_b_w(&STD_DIM_OUT_INFO, ops::std_dim_out, self_, dim, unbiased, keepdim, out)
 }
 
 fn std_mean_cpu(
@@ -1540,8 +1389,7 @@ pub(super) static STD_MEAN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn std_mean_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::std_mean(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg(a, 2)?, arg(a, 3)?)?
-        .into_values()
+    calls::boxed_t_ois_on_b_to_t_t(ops::std_mean, a)
 }
 fn std_mean_adaptor(
     self_: &Tensor,
@@ -1549,10 +1397,7 @@ fn std_mean_adaptor(
     correction: Option<Scalar>,
     keepdim: bool,
 ) -> Result<(Tensor, Tensor)> {
-    if let Some(_seen) = watched(&STD_MEAN_INFO, &[&self_, &dim, &correction, &keepdim]) {
-        return ops::std_mean(self_, dim, correction, keepdim);
-    }
-    fallback(&STD_MEAN_INFO, &[&self_, &dim, &correction, &keepdim])
+    calls::adapt_t_ois_on_b_to_t_t(&STD_MEAN_INFO, ops::std_mean, self_, dim, correction, keepdim)
 }
 
 /// Type of [`STD_MEAN_UNBIASED`].
@@ -1580,13 +1425,10 @@ pub(super) static STD_MEAN_UNBIASED_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn std_mean_unbiased_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::std_mean_unbiased(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
+    calls::boxed_t_b_to_t_t(ops::std_mean_unbiased, a)
 }
 fn std_mean_unbiased_adaptor(self_: &Tensor, unbiased: bool) -> Result<(Tensor, Tensor)> {
-    if let Some(_seen) = watched(&STD_MEAN_UNBIASED_INFO, &[&self_, &unbiased]) {
-        return ops::std_mean_unbiased(self_, unbiased);
-    }
-    fallback(&STD_MEAN_UNBIASED_INFO, &[&self_, &unbiased])
+    calls::adapt_t_b_to_t_t(&STD_MEAN_UNBIASED_INFO, ops::std_mean_unbiased, self_, unbiased)
 }
 
 /// Type of [`STD_MEAN_DIM`].
@@ -1619,8 +1461,7 @@ pub(super) static STD_MEAN_DIM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn std_mean_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::std_mean_dim(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg(a, 2)?, arg(a, 3)?)?
-        .into_values()
+    calls::boxed_t_ois_b_b_to_t_t(ops::std_mean_dim, a)
 }
 fn std_mean_dim_adaptor(
     self_: &Tensor,
@@ -1628,24 +1469,19 @@ fn std_mean_dim_adaptor(
     unbiased: bool,
     keepdim: bool,
 ) -> Result<(Tensor, Tensor)> {
-    if let Some(_seen) = watched(&STD_MEAN_DIM_INFO, &[&self_, &dim, &unbiased, &keepdim]) {
-        return ops::std_mean_dim(self_, dim, unbiased, keepdim);
-    }
-    fallback(&STD_MEAN_DIM_INFO, &[&self_, &dim, &unbiased, &keepdim])
+    calls::adapt_t_ois_b_b_to_t_t(&STD_MEAN_DIM_INFO, ops::std_mean_dim, self_, dim, unbiased, keepdim)
 }
 
 /// A back end's kernel of `max`.
 pub type MaxKernel = fn(&args::Max, &Tensor) -> Result<()>;
 /// The kernels of `max`.
-pub static MAX_KERNEL: Kernel<MaxKernel> = Kernel::new(f::max_cpu, &[&MAX, &MAX_OUT]);
+pub static MAX_KERNEL: Kernel<MaxKernel> = Kernel::new(f::max_cpu, &[MAX.any(), MAX_OUT.any()]);
 
 fn max_slot(self_: &Tensor) -> Result<Tensor> {
     let given = args::Max { self_ };
-    let m = f::max_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = MAX_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::max_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(MAX_KERNEL.run(m.device, &mut |kernel: MaxKernel| -> Result<()> { kernel(&given, &o) }));
     Ok(o)
 }
 /// Type of [`MAX`].
@@ -1673,22 +1509,19 @@ pub(super) static MAX_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn max_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::max(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::max, a)
 }
 fn max_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&MAX_INFO, &[&self_]) {
-        return ops::max(self_);
-    }
-    fallback(&MAX_INFO, &[&self_])
+    calls::adapt_t_to_t(&MAX_INFO, ops::max, self_)
 }
 
 fn max_out_slot(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     let given = args::Max { self_ };
-    let m = f::max_shape(&given)?;
-    let o0 = m.out(&OutDtype::CastOr("Expected canCast( typeMetaToScalarType(self.dtype()), typeMetaToScalarType(out.dtype())) to be true, but got false.  (Could this error message be improved?  If so, please report an enhancement request to PyTorch.)"), out, &[self_])?;
-    if let Some(kernel) = MAX_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o0.tensor()))?;
-    }
+    let m = or_return!(f::max_shape(&given));
+    let o0 = or_return!(m.out(&OutDtype::CastOr("Expected canCast( typeMetaToScalarType(self.dtype()), typeMetaToScalarType(out.dtype())) to be true, but got false.  (Could this error message be improved?  If so, please report an enhancement request to PyTorch.)"), out, &[self_]));
+    or_return!(
+        MAX_KERNEL.run(m.device, &mut |kernel: MaxKernel| -> Result<()> { kernel(&given, o0.tensor()) })
+    );
     o0.finish()
 }
 /// Type of [`MAX_OUT`].
@@ -1723,17 +1556,10 @@ pub(super) static MAX_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&MAX_INFO),
 };
 fn max_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::max_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::max_out, a)
 }
 fn max_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&MAX_OUT_INFO, &[&self_, &&*out]) {
-        return ops::max_out(self_, out);
-    }
-    let v = call_fallback(&MAX_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&MAX_OUT_INFO, ops::max_out, self_, out)
 }
 
 /// Type of [`MAX_OTHER`].
@@ -1760,18 +1586,15 @@ pub(super) static MAX_OTHER_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn max_other_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::max_other(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::max_other, a)
 }
 fn max_other_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&MAX_OTHER_INFO, &[&self_, &other]) {
-        return ops::max_other(self_, other);
-    }
-    fallback(&MAX_OTHER_INFO, &[&self_, &other])
+    calls::adapt_t_t_to_t(&MAX_OTHER_INFO, ops::max_other, self_, other)
 }
 
 fn max_other_out_cpu(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("maximum", &[self_, other], &[&*out])?;
-    let r = f::max_other(self_, other)?;
+    let r = or_return!(f::max_other(self_, other));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`MAX_OTHER_OUT`].
@@ -1803,31 +1626,26 @@ pub(super) static MAX_OTHER_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&MAX_OTHER_INFO),
 };
 fn max_other_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::max_other_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_w(ops::max_other_out, a)
 }
 fn max_other_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&MAX_OTHER_OUT_INFO, &[&self_, &other, &&*out]) {
-        return ops::max_other_out(self_, other, out);
-    }
-    let v = call_fallback(&MAX_OTHER_OUT_INFO, &[&self_, &other, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_w(&MAX_OTHER_OUT_INFO, ops::max_other_out, self_, other, out)
 }
 
 /// A back end's kernel of `max.dim`.
 pub type MaxDimKernel = fn(&args::MaxDim, [&Tensor; 2]) -> Result<()>;
 /// The kernels of `max.dim`.
-pub static MAX_DIM_KERNEL: Kernel<MaxDimKernel> = Kernel::new(f::max_dim_cpu, &[&MAX_DIM, &MAX_DIM_OUT]);
+pub static MAX_DIM_KERNEL: Kernel<MaxDimKernel> =
+    Kernel::new(f::max_dim_cpu, &[MAX_DIM.any(), MAX_DIM_OUT.any()]);
 
 fn max_dim_slot(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
     let given = args::MaxDim { self_, dim, keepdim };
-    let m = f::max_dim_shape(&given)?;
-    let o = [m[0].alloc()?, m[1].alloc()?];
-    if let Some(kernel) = MAX_DIM_KERNEL.of(m[0].device)? {
-        soft(|| kernel(&given, [&o[0], &o[1]]))?;
-    }
+    let m = or_return!(f::max_dim_shape(&given));
+    let o = [or_return!(m[0].alloc()), or_return!(m[1].alloc())];
+    or_return!(
+        MAX_DIM_KERNEL
+            .run(m[0].device, &mut |kernel: MaxDimKernel| -> Result<()> { kernel(&given, [&o[0], &o[1]]) })
+    );
     let [o0, o1] = o;
     Ok((o0, o1))
 }
@@ -1867,13 +1685,10 @@ pub(super) static MAX_DIM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn max_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::max_dim(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_i_b_to_t_t(ops::max_dim, a)
 }
 fn max_dim_adaptor(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
-    if let Some(_seen) = watched(&MAX_DIM_INFO, &[&self_, &dim, &keepdim]) {
-        return ops::max_dim(self_, dim, keepdim);
-    }
-    fallback(&MAX_DIM_INFO, &[&self_, &dim, &keepdim])
+    calls::adapt_t_i_b_to_t_t(&MAX_DIM_INFO, ops::max_dim, self_, dim, keepdim)
 }
 
 fn max_dim_out_slot(
@@ -1885,12 +1700,12 @@ fn max_dim_out_slot(
 ) -> Result<()> {
     out::apart(None, &[self_], &[&*out0, &*out1])?;
     let given = args::MaxDim { self_, dim, keepdim };
-    let m = f::max_dim_shape(&given)?;
-    let o0 = m[0].out(&OutDtype::EXACT, out0, &[self_])?;
-    let o1 = m[1].out(&OutDtype::EXACT, out1, &[self_])?;
-    if let Some(kernel) = MAX_DIM_KERNEL.of(m[0].device)? {
-        soft(|| kernel(&given, [o0.tensor(), o1.tensor()]))?;
-    }
+    let m = or_return!(f::max_dim_shape(&given));
+    let o0 = or_return!(m[0].out(&OutDtype::EXACT, out0, &[self_]));
+    let o1 = or_return!(m[1].out(&OutDtype::EXACT, out1, &[self_]));
+    or_return!(MAX_DIM_KERNEL.run(m[0].device, &mut |kernel: MaxDimKernel| -> Result<()> {
+        kernel(&given, [o0.tensor(), o1.tensor()])
+    }));
     o0.finish()?;
     o1.finish()
 }
@@ -1932,10 +1747,7 @@ pub(super) static MAX_DIM_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&MAX_DIM_INFO),
 };
 fn max_dim_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out0 = arg::<Tensor>(a, 3)?;
-    let mut out1 = arg::<Tensor>(a, 4)?;
-    ops::max_dim_out(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, &mut out0, &mut out1)?;
-    Ok(vec![out0.into_value(), out1.into_value()])
+    calls::boxed_t_i_b_w_w(ops::max_dim_out, a)
 }
 fn max_dim_out_adaptor(
     self_: &Tensor,
@@ -1944,27 +1756,19 @@ fn max_dim_out_adaptor(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&MAX_DIM_OUT_INFO, &[&self_, &dim, &keepdim, &&*out0, &&*out1]) {
-        return ops::max_dim_out(self_, dim, keepdim, out0, out1);
-    }
-    let v = call_fallback(&MAX_DIM_OUT_INFO, &[&self_, &dim, &keepdim, &&*out0, &&*out1])?;
-    *out0 = arg(&v, 0)?;
-    *out1 = arg(&v, 1)?;
-    Ok(())
+    calls::adapt_t_i_b_w_w(&MAX_DIM_OUT_INFO, ops::max_dim_out, self_, dim, keepdim, out0, out1)
 }
 
 /// A back end's kernel of `amax`.
 pub type AmaxKernel = fn(&args::Amax, &Tensor) -> Result<()>;
 /// The kernels of `amax`.
-pub static AMAX_KERNEL: Kernel<AmaxKernel> = Kernel::new(f::amax_cpu, &[&AMAX, &AMAX_OUT]);
+pub static AMAX_KERNEL: Kernel<AmaxKernel> = Kernel::new(f::amax_cpu, &[AMAX.any(), AMAX_OUT.any()]);
 
 fn amax_slot(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
     let given = args::Amax { self_, dim, keepdim };
-    let m = f::amax_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = AMAX_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::amax_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(AMAX_KERNEL.run(m.device, &mut |kernel: AmaxKernel| -> Result<()> { kernel(&given, &o) }));
     Ok(o)
 }
 /// Type of [`AMAX`].
@@ -1999,22 +1803,19 @@ pub(super) static AMAX_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn amax_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::amax(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_is_b_to_t(ops::amax, a)
 }
 fn amax_adaptor(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
-    if let Some(_seen) = watched(&AMAX_INFO, &[&self_, &dim, &keepdim]) {
-        return ops::amax(self_, dim, keepdim);
-    }
-    fallback(&AMAX_INFO, &[&self_, &dim, &keepdim])
+    calls::adapt_t_is_b_to_t(&AMAX_INFO, ops::amax, self_, dim, keepdim)
 }
 
 fn amax_out_slot(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
     let given = args::Amax { self_, dim, keepdim };
-    let m = f::amax_shape(&given)?;
-    let o0 = m.out(&OutDtype::Exact("Expected the dtype for input and out to match, but got {want} for input's dtype and {got} for out's dtype."), out, &[self_])?;
-    if let Some(kernel) = AMAX_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o0.tensor()))?;
-    }
+    let m = or_return!(f::amax_shape(&given));
+    let o0 = or_return!(m.out(&OutDtype::Exact("Expected the dtype for input and out to match, but got {want} for input's dtype and {got} for out's dtype."), out, &[self_]));
+    or_return!(
+        AMAX_KERNEL.run(m.device, &mut |kernel: AmaxKernel| -> Result<()> { kernel(&given, o0.tensor()) })
+    );
     o0.finish()
 }
 /// Type of [`AMAX_OUT`].
@@ -2054,31 +1855,23 @@ pub(super) static AMAX_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&AMAX_INFO),
 };
 fn amax_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 3)?;
-    ops::amax_out(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_is_b_w(ops::amax_out, a)
 }
 fn amax_out_adaptor(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&AMAX_OUT_INFO, &[&self_, &dim, &keepdim, &&*out]) {
-        return ops::amax_out(self_, dim, keepdim, out);
-    }
-    let v = call_fallback(&AMAX_OUT_INFO, &[&self_, &dim, &keepdim, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_is_b_w(&AMAX_OUT_INFO, ops::amax_out, self_, dim, keepdim, out)
 }
 
 /// A back end's kernel of `argmax`.
 pub type ArgmaxKernel = fn(&args::Argmax, &Tensor) -> Result<()>;
 /// The kernels of `argmax`.
-pub static ARGMAX_KERNEL: Kernel<ArgmaxKernel> = Kernel::new(f::argmax_cpu, &[&ARGMAX, &ARGMAX_OUT]);
+pub static ARGMAX_KERNEL: Kernel<ArgmaxKernel> =
+    Kernel::new(f::argmax_cpu, &[ARGMAX.any(), ARGMAX_OUT.any()]);
 
 fn argmax_slot(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
     let given = args::Argmax { self_, dim, keepdim };
-    let m = f::argmax_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = ARGMAX_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::argmax_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(ARGMAX_KERNEL.run(m.device, &mut |kernel: ArgmaxKernel| -> Result<()> { kernel(&given, &o) }));
     Ok(o)
 }
 /// Type of [`ARGMAX`].
@@ -2110,22 +1903,20 @@ pub(super) static ARGMAX_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn argmax_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::argmax(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_oi_b_to_t(ops::argmax, a)
 }
 fn argmax_adaptor(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
-    if let Some(_seen) = watched(&ARGMAX_INFO, &[&self_, &dim, &keepdim]) {
-        return ops::argmax(self_, dim, keepdim);
-    }
-    fallback(&ARGMAX_INFO, &[&self_, &dim, &keepdim])
+    calls::adapt_t_oi_b_to_t(&ARGMAX_INFO, ops::argmax, self_, dim, keepdim)
 }
 
 fn argmax_out_slot(self_: &Tensor, dim: Option<i64>, keepdim: bool, out: &mut Tensor) -> Result<()> {
     let given = args::Argmax { self_, dim, keepdim };
-    let m = f::argmax_shape(&given)?;
-    let o0 = m.out(&OutDtype::EXACT, out, &[self_])?;
-    if let Some(kernel) = ARGMAX_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o0.tensor()))?;
-    }
+    let m = or_return!(f::argmax_shape(&given));
+    let o0 = or_return!(m.out(&OutDtype::EXACT, out, &[self_]));
+    or_return!(
+        ARGMAX_KERNEL
+            .run(m.device, &mut |kernel: ArgmaxKernel| -> Result<()> { kernel(&given, o0.tensor()) })
+    );
     o0.finish()
 }
 /// Type of [`ARGMAX_OUT`].
@@ -2165,31 +1956,22 @@ pub(super) static ARGMAX_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&ARGMAX_INFO),
 };
 fn argmax_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 3)?;
-    ops::argmax_out(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_oi_b_w(ops::argmax_out, a)
 }
 fn argmax_out_adaptor(self_: &Tensor, dim: Option<i64>, keepdim: bool, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&ARGMAX_OUT_INFO, &[&self_, &dim, &keepdim, &&*out]) {
-        return ops::argmax_out(self_, dim, keepdim, out);
-    }
-    let v = call_fallback(&ARGMAX_OUT_INFO, &[&self_, &dim, &keepdim, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_oi_b_w(&ARGMAX_OUT_INFO, ops::argmax_out, self_, dim, keepdim, out)
 }
 
 /// A back end's kernel of `min`.
 pub type MinKernel = fn(&args::Min, &Tensor) -> Result<()>;
 /// The kernels of `min`.
-pub static MIN_KERNEL: Kernel<MinKernel> = Kernel::new(f::min_cpu, &[&MIN, &MIN_OUT]);
+pub static MIN_KERNEL: Kernel<MinKernel> = Kernel::new(f::min_cpu, &[MIN.any(), MIN_OUT.any()]);
 
 fn min_slot(self_: &Tensor) -> Result<Tensor> {
     let given = args::Min { self_ };
-    let m = f::min_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = MIN_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::min_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(MIN_KERNEL.run(m.device, &mut |kernel: MinKernel| -> Result<()> { kernel(&given, &o) }));
     Ok(o)
 }
 /// Type of [`MIN`].
@@ -2217,22 +1999,19 @@ pub(super) static MIN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn min_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::min(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::min, a)
 }
 fn min_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&MIN_INFO, &[&self_]) {
-        return ops::min(self_);
-    }
-    fallback(&MIN_INFO, &[&self_])
+    calls::adapt_t_to_t(&MIN_INFO, ops::min, self_)
 }
 
 fn min_out_slot(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     let given = args::Min { self_ };
-    let m = f::min_shape(&given)?;
-    let o0 = m.out(&OutDtype::CastOr("Expected canCast( typeMetaToScalarType(self.dtype()), typeMetaToScalarType(out.dtype())) to be true, but got false.  (Could this error message be improved?  If so, please report an enhancement request to PyTorch.)"), out, &[self_])?;
-    if let Some(kernel) = MIN_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o0.tensor()))?;
-    }
+    let m = or_return!(f::min_shape(&given));
+    let o0 = or_return!(m.out(&OutDtype::CastOr("Expected canCast( typeMetaToScalarType(self.dtype()), typeMetaToScalarType(out.dtype())) to be true, but got false.  (Could this error message be improved?  If so, please report an enhancement request to PyTorch.)"), out, &[self_]));
+    or_return!(
+        MIN_KERNEL.run(m.device, &mut |kernel: MinKernel| -> Result<()> { kernel(&given, o0.tensor()) })
+    );
     o0.finish()
 }
 /// Type of [`MIN_OUT`].
@@ -2267,17 +2046,10 @@ pub(super) static MIN_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&MIN_INFO),
 };
 fn min_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::min_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::min_out, a)
 }
 fn min_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&MIN_OUT_INFO, &[&self_, &&*out]) {
-        return ops::min_out(self_, out);
-    }
-    let v = call_fallback(&MIN_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&MIN_OUT_INFO, ops::min_out, self_, out)
 }
 
 /// Type of [`MIN_OTHER`].
@@ -2304,18 +2076,15 @@ pub(super) static MIN_OTHER_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn min_other_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::min_other(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::min_other, a)
 }
 fn min_other_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&MIN_OTHER_INFO, &[&self_, &other]) {
-        return ops::min_other(self_, other);
-    }
-    fallback(&MIN_OTHER_INFO, &[&self_, &other])
+    calls::adapt_t_t_to_t(&MIN_OTHER_INFO, ops::min_other, self_, other)
 }
 
 fn min_other_out_cpu(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("minimum", &[self_, other], &[&*out])?;
-    let r = f::min_other(self_, other)?;
+    let r = or_return!(f::min_other(self_, other));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`MIN_OTHER_OUT`].
@@ -2347,31 +2116,26 @@ pub(super) static MIN_OTHER_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&MIN_OTHER_INFO),
 };
 fn min_other_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::min_other_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_w(ops::min_other_out, a)
 }
 fn min_other_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&MIN_OTHER_OUT_INFO, &[&self_, &other, &&*out]) {
-        return ops::min_other_out(self_, other, out);
-    }
-    let v = call_fallback(&MIN_OTHER_OUT_INFO, &[&self_, &other, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_w(&MIN_OTHER_OUT_INFO, ops::min_other_out, self_, other, out)
 }
 
 /// A back end's kernel of `min.dim`.
 pub type MinDimKernel = fn(&args::MinDim, [&Tensor; 2]) -> Result<()>;
 /// The kernels of `min.dim`.
-pub static MIN_DIM_KERNEL: Kernel<MinDimKernel> = Kernel::new(f::min_dim_cpu, &[&MIN_DIM, &MIN_DIM_OUT]);
+pub static MIN_DIM_KERNEL: Kernel<MinDimKernel> =
+    Kernel::new(f::min_dim_cpu, &[MIN_DIM.any(), MIN_DIM_OUT.any()]);
 
 fn min_dim_slot(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
     let given = args::MinDim { self_, dim, keepdim };
-    let m = f::min_dim_shape(&given)?;
-    let o = [m[0].alloc()?, m[1].alloc()?];
-    if let Some(kernel) = MIN_DIM_KERNEL.of(m[0].device)? {
-        soft(|| kernel(&given, [&o[0], &o[1]]))?;
-    }
+    let m = or_return!(f::min_dim_shape(&given));
+    let o = [or_return!(m[0].alloc()), or_return!(m[1].alloc())];
+    or_return!(
+        MIN_DIM_KERNEL
+            .run(m[0].device, &mut |kernel: MinDimKernel| -> Result<()> { kernel(&given, [&o[0], &o[1]]) })
+    );
     let [o0, o1] = o;
     Ok((o0, o1))
 }
@@ -2411,13 +2175,10 @@ pub(super) static MIN_DIM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn min_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::min_dim(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_i_b_to_t_t(ops::min_dim, a)
 }
 fn min_dim_adaptor(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
-    if let Some(_seen) = watched(&MIN_DIM_INFO, &[&self_, &dim, &keepdim]) {
-        return ops::min_dim(self_, dim, keepdim);
-    }
-    fallback(&MIN_DIM_INFO, &[&self_, &dim, &keepdim])
+    calls::adapt_t_i_b_to_t_t(&MIN_DIM_INFO, ops::min_dim, self_, dim, keepdim)
 }
 
 fn min_dim_out_slot(
@@ -2429,12 +2190,12 @@ fn min_dim_out_slot(
 ) -> Result<()> {
     out::apart(None, &[self_], &[&*out0, &*out1])?;
     let given = args::MinDim { self_, dim, keepdim };
-    let m = f::min_dim_shape(&given)?;
-    let o0 = m[0].out(&OutDtype::EXACT, out0, &[self_])?;
-    let o1 = m[1].out(&OutDtype::EXACT, out1, &[self_])?;
-    if let Some(kernel) = MIN_DIM_KERNEL.of(m[0].device)? {
-        soft(|| kernel(&given, [o0.tensor(), o1.tensor()]))?;
-    }
+    let m = or_return!(f::min_dim_shape(&given));
+    let o0 = or_return!(m[0].out(&OutDtype::EXACT, out0, &[self_]));
+    let o1 = or_return!(m[1].out(&OutDtype::EXACT, out1, &[self_]));
+    or_return!(MIN_DIM_KERNEL.run(m[0].device, &mut |kernel: MinDimKernel| -> Result<()> {
+        kernel(&given, [o0.tensor(), o1.tensor()])
+    }));
     o0.finish()?;
     o1.finish()
 }
@@ -2476,10 +2237,7 @@ pub(super) static MIN_DIM_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&MIN_DIM_INFO),
 };
 fn min_dim_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out0 = arg::<Tensor>(a, 3)?;
-    let mut out1 = arg::<Tensor>(a, 4)?;
-    ops::min_dim_out(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, &mut out0, &mut out1)?;
-    Ok(vec![out0.into_value(), out1.into_value()])
+    calls::boxed_t_i_b_w_w(ops::min_dim_out, a)
 }
 fn min_dim_out_adaptor(
     self_: &Tensor,
@@ -2488,27 +2246,19 @@ fn min_dim_out_adaptor(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&MIN_DIM_OUT_INFO, &[&self_, &dim, &keepdim, &&*out0, &&*out1]) {
-        return ops::min_dim_out(self_, dim, keepdim, out0, out1);
-    }
-    let v = call_fallback(&MIN_DIM_OUT_INFO, &[&self_, &dim, &keepdim, &&*out0, &&*out1])?;
-    *out0 = arg(&v, 0)?;
-    *out1 = arg(&v, 1)?;
-    Ok(())
+    calls::adapt_t_i_b_w_w(&MIN_DIM_OUT_INFO, ops::min_dim_out, self_, dim, keepdim, out0, out1)
 }
 
 /// A back end's kernel of `amin`.
 pub type AminKernel = fn(&args::Amin, &Tensor) -> Result<()>;
 /// The kernels of `amin`.
-pub static AMIN_KERNEL: Kernel<AminKernel> = Kernel::new(f::amin_cpu, &[&AMIN, &AMIN_OUT]);
+pub static AMIN_KERNEL: Kernel<AminKernel> = Kernel::new(f::amin_cpu, &[AMIN.any(), AMIN_OUT.any()]);
 
 fn amin_slot(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
     let given = args::Amin { self_, dim, keepdim };
-    let m = f::amin_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = AMIN_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::amin_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(AMIN_KERNEL.run(m.device, &mut |kernel: AminKernel| -> Result<()> { kernel(&given, &o) }));
     Ok(o)
 }
 /// Type of [`AMIN`].
@@ -2543,22 +2293,19 @@ pub(super) static AMIN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn amin_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::amin(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_is_b_to_t(ops::amin, a)
 }
 fn amin_adaptor(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
-    if let Some(_seen) = watched(&AMIN_INFO, &[&self_, &dim, &keepdim]) {
-        return ops::amin(self_, dim, keepdim);
-    }
-    fallback(&AMIN_INFO, &[&self_, &dim, &keepdim])
+    calls::adapt_t_is_b_to_t(&AMIN_INFO, ops::amin, self_, dim, keepdim)
 }
 
 fn amin_out_slot(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
     let given = args::Amin { self_, dim, keepdim };
-    let m = f::amin_shape(&given)?;
-    let o0 = m.out(&OutDtype::Exact("Expected the dtype for input and out to match, but got {want} for input's dtype and {got} for out's dtype."), out, &[self_])?;
-    if let Some(kernel) = AMIN_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o0.tensor()))?;
-    }
+    let m = or_return!(f::amin_shape(&given));
+    let o0 = or_return!(m.out(&OutDtype::Exact("Expected the dtype for input and out to match, but got {want} for input's dtype and {got} for out's dtype."), out, &[self_]));
+    or_return!(
+        AMIN_KERNEL.run(m.device, &mut |kernel: AminKernel| -> Result<()> { kernel(&given, o0.tensor()) })
+    );
     o0.finish()
 }
 /// Type of [`AMIN_OUT`].
@@ -2598,31 +2345,23 @@ pub(super) static AMIN_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&AMIN_INFO),
 };
 fn amin_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 3)?;
-    ops::amin_out(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_is_b_w(ops::amin_out, a)
 }
 fn amin_out_adaptor(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&AMIN_OUT_INFO, &[&self_, &dim, &keepdim, &&*out]) {
-        return ops::amin_out(self_, dim, keepdim, out);
-    }
-    let v = call_fallback(&AMIN_OUT_INFO, &[&self_, &dim, &keepdim, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_is_b_w(&AMIN_OUT_INFO, ops::amin_out, self_, dim, keepdim, out)
 }
 
 /// A back end's kernel of `argmin`.
 pub type ArgminKernel = fn(&args::Argmin, &Tensor) -> Result<()>;
 /// The kernels of `argmin`.
-pub static ARGMIN_KERNEL: Kernel<ArgminKernel> = Kernel::new(f::argmin_cpu, &[&ARGMIN, &ARGMIN_OUT]);
+pub static ARGMIN_KERNEL: Kernel<ArgminKernel> =
+    Kernel::new(f::argmin_cpu, &[ARGMIN.any(), ARGMIN_OUT.any()]);
 
 fn argmin_slot(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
     let given = args::Argmin { self_, dim, keepdim };
-    let m = f::argmin_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = ARGMIN_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::argmin_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(ARGMIN_KERNEL.run(m.device, &mut |kernel: ArgminKernel| -> Result<()> { kernel(&given, &o) }));
     Ok(o)
 }
 /// Type of [`ARGMIN`].
@@ -2654,22 +2393,20 @@ pub(super) static ARGMIN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn argmin_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::argmin(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_oi_b_to_t(ops::argmin, a)
 }
 fn argmin_adaptor(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
-    if let Some(_seen) = watched(&ARGMIN_INFO, &[&self_, &dim, &keepdim]) {
-        return ops::argmin(self_, dim, keepdim);
-    }
-    fallback(&ARGMIN_INFO, &[&self_, &dim, &keepdim])
+    calls::adapt_t_oi_b_to_t(&ARGMIN_INFO, ops::argmin, self_, dim, keepdim)
 }
 
 fn argmin_out_slot(self_: &Tensor, dim: Option<i64>, keepdim: bool, out: &mut Tensor) -> Result<()> {
     let given = args::Argmin { self_, dim, keepdim };
-    let m = f::argmin_shape(&given)?;
-    let o0 = m.out(&OutDtype::EXACT, out, &[self_])?;
-    if let Some(kernel) = ARGMIN_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o0.tensor()))?;
-    }
+    let m = or_return!(f::argmin_shape(&given));
+    let o0 = or_return!(m.out(&OutDtype::EXACT, out, &[self_]));
+    or_return!(
+        ARGMIN_KERNEL
+            .run(m.device, &mut |kernel: ArgminKernel| -> Result<()> { kernel(&given, o0.tensor()) })
+    );
     o0.finish()
 }
 /// Type of [`ARGMIN_OUT`].
@@ -2709,31 +2446,26 @@ pub(super) static ARGMIN_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&ARGMIN_INFO),
 };
 fn argmin_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 3)?;
-    ops::argmin_out(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_oi_b_w(ops::argmin_out, a)
 }
 fn argmin_out_adaptor(self_: &Tensor, dim: Option<i64>, keepdim: bool, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&ARGMIN_OUT_INFO, &[&self_, &dim, &keepdim, &&*out]) {
-        return ops::argmin_out(self_, dim, keepdim, out);
-    }
-    let v = call_fallback(&ARGMIN_OUT_INFO, &[&self_, &dim, &keepdim, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_oi_b_w(&ARGMIN_OUT_INFO, ops::argmin_out, self_, dim, keepdim, out)
 }
 
 /// A back end's kernel of `aminmax`.
 pub type AminmaxKernel = fn(&args::Aminmax, [&Tensor; 2]) -> Result<()>;
 /// The kernels of `aminmax`.
-pub static AMINMAX_KERNEL: Kernel<AminmaxKernel> = Kernel::new(f::aminmax_cpu, &[&AMINMAX, &AMINMAX_OUT]);
+pub static AMINMAX_KERNEL: Kernel<AminmaxKernel> =
+    Kernel::new(f::aminmax_cpu, &[AMINMAX.any(), AMINMAX_OUT.any()]);
 
 fn aminmax_slot(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<(Tensor, Tensor)> {
     let given = args::Aminmax { self_, dim, keepdim };
-    let m = f::aminmax_shape(&given)?;
-    let o = [m[0].alloc()?, m[1].alloc()?];
-    if let Some(kernel) = AMINMAX_KERNEL.of(m[0].device)? {
-        soft(|| kernel(&given, [&o[0], &o[1]]))?;
-    }
+    let m = or_return!(f::aminmax_shape(&given));
+    let o = [or_return!(m[0].alloc()), or_return!(m[1].alloc())];
+    or_return!(
+        AMINMAX_KERNEL
+            .run(m[0].device, &mut |kernel: AminmaxKernel| -> Result<()> { kernel(&given, [&o[0], &o[1]]) })
+    );
     let [o0, o1] = o;
     Ok((o0, o1))
 }
@@ -2773,13 +2505,11 @@ pub(super) static AMINMAX_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn aminmax_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::aminmax(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
+    or_return!(ops::aminmax(or_return!(tensor_arg(a, 0)), or_return!(arg(a, 1)), or_return!(arg(a, 2))))
+        .into_values()
 }
 fn aminmax_adaptor(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<(Tensor, Tensor)> {
-    if let Some(_seen) = watched(&AMINMAX_INFO, &[&self_, &dim, &keepdim]) {
-        return ops::aminmax(self_, dim, keepdim);
-    }
-    fallback(&AMINMAX_INFO, &[&self_, &dim, &keepdim])
+    adapted(&AMINMAX_INFO, &[&self_, &dim, &keepdim], &mut |()| ops::aminmax(self_, dim, keepdim))
 }
 
 fn aminmax_out_slot(
@@ -2795,12 +2525,12 @@ fn aminmax_out_slot(
         &[&*out0, &*out1],
     )?;
     let given = args::Aminmax { self_, dim, keepdim };
-    let m = f::aminmax_shape(&given)?;
-    let o0 = m[0].out(&OutDtype::EXACT, out0, &[self_])?;
-    let o1 = m[1].out(&OutDtype::EXACT, out1, &[self_])?;
-    if let Some(kernel) = AMINMAX_KERNEL.of(m[0].device)? {
-        soft(|| kernel(&given, [o0.tensor(), o1.tensor()]))?;
-    }
+    let m = or_return!(f::aminmax_shape(&given));
+    let o0 = or_return!(m[0].out(&OutDtype::EXACT, out0, &[self_]));
+    let o1 = or_return!(m[1].out(&OutDtype::EXACT, out1, &[self_]));
+    or_return!(AMINMAX_KERNEL.run(m[0].device, &mut |kernel: AminmaxKernel| -> Result<()> {
+        kernel(&given, [o0.tensor(), o1.tensor()])
+    }));
     o0.finish()?;
     o1.finish()
 }
@@ -2842,9 +2572,15 @@ pub(super) static AMINMAX_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&AMINMAX_INFO),
 };
 fn aminmax_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out0 = arg::<Tensor>(a, 3)?;
-    let mut out1 = arg::<Tensor>(a, 4)?;
-    ops::aminmax_out(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, &mut out0, &mut out1)?;
+    let mut out0 = or_return!(arg::<Tensor>(a, 3));
+    let mut out1 = or_return!(arg::<Tensor>(a, 4));
+    or_return!(ops::aminmax_out(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        &mut out0,
+        &mut out1
+    ));
     Ok(vec![out0.into_value(), out1.into_value()])
 }
 fn aminmax_out_adaptor(
@@ -2854,27 +2590,26 @@ fn aminmax_out_adaptor(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&AMINMAX_OUT_INFO, &[&self_, &dim, &keepdim, &&*out0, &&*out1]) {
+    let values_: &[&dyn AsValue] = &[&self_, &dim, &keepdim, &&*out0, &&*out1];
+    if let Some(_seen) = watched(&AMINMAX_OUT_INFO, values_) {
         return ops::aminmax_out(self_, dim, keepdim, out0, out1);
     }
-    let v = call_fallback(&AMINMAX_OUT_INFO, &[&self_, &dim, &keepdim, &&*out0, &&*out1])?;
-    *out0 = arg(&v, 0)?;
-    *out1 = arg(&v, 1)?;
+    let v = or_return!(call_fallback(&AMINMAX_OUT_INFO, values_));
+    *out0 = or_return!(arg(&v, 0));
+    *out1 = or_return!(arg(&v, 1));
     Ok(())
 }
 
 /// A back end's kernel of `all`.
 pub type AllKernel = fn(&args::All, &Tensor) -> Result<()>;
 /// The kernels of `all`.
-pub static ALL_KERNEL: Kernel<AllKernel> = Kernel::new(f::all_cpu, &[&ALL, &ALL_OUT]);
+pub static ALL_KERNEL: Kernel<AllKernel> = Kernel::new(f::all_cpu, &[ALL.any(), ALL_OUT.any()]);
 
 fn all_slot(self_: &Tensor) -> Result<Tensor> {
     let given = args::All { self_ };
-    let m = f::all_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = ALL_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::all_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(ALL_KERNEL.run(m.device, &mut |kernel: AllKernel| -> Result<()> { kernel(&given, &o) }));
     Ok(o)
 }
 /// Type of [`ALL`].
@@ -2898,23 +2633,23 @@ pub(super) static ALL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn all_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::all(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::all, a)
 }
 fn all_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&ALL_INFO, &[&self_]) {
-        return ops::all(self_);
-    }
-    fallback(&ALL_INFO, &[&self_])
+    calls::adapt_t_to_t(&ALL_INFO, ops::all, self_)
 }
 
 fn all_out_slot(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     let given = args::All { self_ };
-    let m = f::all_shape(&given)?;
-    let o0 =
-        m.out(&OutDtype::ExactOrByte("all only supports bool tensor for result, got: {got}"), out, &[self_])?;
-    if let Some(kernel) = ALL_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o0.tensor()))?;
-    }
+    let m = or_return!(f::all_shape(&given));
+    let o0 = or_return!(m.out(
+        &OutDtype::ExactOrByte("all only supports bool tensor for result, got: {got}"),
+        out,
+        &[self_]
+    ));
+    or_return!(
+        ALL_KERNEL.run(m.device, &mut |kernel: AllKernel| -> Result<()> { kernel(&given, o0.tensor()) })
+    );
     o0.finish()
 }
 /// Type of [`ALL_OUT`].
@@ -2949,31 +2684,25 @@ pub(super) static ALL_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&ALL_INFO),
 };
 fn all_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::all_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::all_out, a)
 }
 fn all_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&ALL_OUT_INFO, &[&self_, &&*out]) {
-        return ops::all_out(self_, out);
-    }
-    let v = call_fallback(&ALL_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&ALL_OUT_INFO, ops::all_out, self_, out)
 }
 
 /// A back end's kernel of `all.dim`.
 pub type AllDimKernel = fn(&args::AllDim, &Tensor) -> Result<()>;
 /// The kernels of `all.dim`.
-pub static ALL_DIM_KERNEL: Kernel<AllDimKernel> = Kernel::new(f::all_dim_cpu, &[&ALL_DIM, &ALL_DIM_OUT]);
+pub static ALL_DIM_KERNEL: Kernel<AllDimKernel> =
+    Kernel::new(f::all_dim_cpu, &[ALL_DIM.any(), ALL_DIM_OUT.any()]);
 
 fn all_dim_slot(self_: &Tensor, dim: i64, keepdim: bool) -> Result<Tensor> {
     let given = args::AllDim { self_, dim, keepdim };
-    let m = f::all_dim_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = ALL_DIM_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::all_dim_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(
+        ALL_DIM_KERNEL.run(m.device, &mut |kernel: AllDimKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`ALL_DIM`].
@@ -3005,23 +2734,24 @@ pub(super) static ALL_DIM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn all_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::all_dim(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_i_b_to_t(ops::all_dim, a)
 }
 fn all_dim_adaptor(self_: &Tensor, dim: i64, keepdim: bool) -> Result<Tensor> {
-    if let Some(_seen) = watched(&ALL_DIM_INFO, &[&self_, &dim, &keepdim]) {
-        return ops::all_dim(self_, dim, keepdim);
-    }
-    fallback(&ALL_DIM_INFO, &[&self_, &dim, &keepdim])
+    calls::adapt_t_i_b_to_t(&ALL_DIM_INFO, ops::all_dim, self_, dim, keepdim)
 }
 
 fn all_dim_out_slot(self_: &Tensor, dim: i64, keepdim: bool, out: &mut Tensor) -> Result<()> {
     let given = args::AllDim { self_, dim, keepdim };
-    let m = f::all_dim_shape(&given)?;
-    let o0 =
-        m.out(&OutDtype::ExactOrByte("all only supports bool tensor for result, got: {got}"), out, &[self_])?;
-    if let Some(kernel) = ALL_DIM_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o0.tensor()))?;
-    }
+    let m = or_return!(f::all_dim_shape(&given));
+    let o0 = or_return!(m.out(
+        &OutDtype::ExactOrByte("all only supports bool tensor for result, got: {got}"),
+        out,
+        &[self_]
+    ));
+    or_return!(
+        ALL_DIM_KERNEL
+            .run(m.device, &mut |kernel: AllDimKernel| -> Result<()> { kernel(&given, o0.tensor()) })
+    );
     o0.finish()
 }
 /// Type of [`ALL_DIM_OUT`].
@@ -3061,31 +2791,25 @@ pub(super) static ALL_DIM_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&ALL_DIM_INFO),
 };
 fn all_dim_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 3)?;
-    ops::all_dim_out(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_i_b_w(ops::all_dim_out, a)
 }
 fn all_dim_out_adaptor(self_: &Tensor, dim: i64, keepdim: bool, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&ALL_DIM_OUT_INFO, &[&self_, &dim, &keepdim, &&*out]) {
-        return ops::all_dim_out(self_, dim, keepdim, out);
-    }
-    let v = call_fallback(&ALL_DIM_OUT_INFO, &[&self_, &dim, &keepdim, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_i_b_w(&ALL_DIM_OUT_INFO, ops::all_dim_out, self_, dim, keepdim, out)
 }
 
 /// A back end's kernel of `all.dims`.
 pub type AllDimsKernel = fn(&args::AllDims, &Tensor) -> Result<()>;
 /// The kernels of `all.dims`.
-pub static ALL_DIMS_KERNEL: Kernel<AllDimsKernel> = Kernel::new(f::all_dims_cpu, &[&ALL_DIMS, &ALL_DIMS_OUT]);
+pub static ALL_DIMS_KERNEL: Kernel<AllDimsKernel> =
+    Kernel::new(f::all_dims_cpu, &[ALL_DIMS.any(), ALL_DIMS_OUT.any()]);
 
 fn all_dims_slot(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
     let given = args::AllDims { self_, dim, keepdim };
-    let m = f::all_dims_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = ALL_DIMS_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::all_dims_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(
+        ALL_DIMS_KERNEL.run(m.device, &mut |kernel: AllDimsKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`ALL_DIMS`].
@@ -3117,23 +2841,24 @@ pub(super) static ALL_DIMS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn all_dims_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::all_dims(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg(a, 2)?)?.into_values()
+    calls::boxed_t_ois_b_to_t(ops::all_dims, a)
 }
 fn all_dims_adaptor(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
-    if let Some(_seen) = watched(&ALL_DIMS_INFO, &[&self_, &dim, &keepdim]) {
-        return ops::all_dims(self_, dim, keepdim);
-    }
-    fallback(&ALL_DIMS_INFO, &[&self_, &dim, &keepdim])
+    calls::adapt_t_ois_b_to_t(&ALL_DIMS_INFO, ops::all_dims, self_, dim, keepdim)
 }
 
 fn all_dims_out_slot(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, out: &mut Tensor) -> Result<()> {
     let given = args::AllDims { self_, dim, keepdim };
-    let m = f::all_dims_shape(&given)?;
-    let o0 =
-        m.out(&OutDtype::ExactOrByte("all only supports bool tensor for result, got: {got}"), out, &[self_])?;
-    if let Some(kernel) = ALL_DIMS_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o0.tensor()))?;
-    }
+    let m = or_return!(f::all_dims_shape(&given));
+    let o0 = or_return!(m.out(
+        &OutDtype::ExactOrByte("all only supports bool tensor for result, got: {got}"),
+        out,
+        &[self_]
+    ));
+    or_return!(
+        ALL_DIMS_KERNEL
+            .run(m.device, &mut |kernel: AllDimsKernel| -> Result<()> { kernel(&given, o0.tensor()) })
+    );
     o0.finish()
 }
 /// Type of [`ALL_DIMS_OUT`].
@@ -3173,31 +2898,22 @@ pub(super) static ALL_DIMS_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&ALL_DIMS_INFO),
 };
 fn all_dims_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 3)?;
-    ops::all_dims_out(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg(a, 2)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_ois_b_w(ops::all_dims_out, a)
 }
 fn all_dims_out_adaptor(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&ALL_DIMS_OUT_INFO, &[&self_, &dim, &keepdim, &&*out]) {
-        return ops::all_dims_out(self_, dim, keepdim, out);
-    }
-    let v = call_fallback(&ALL_DIMS_OUT_INFO, &[&self_, &dim, &keepdim, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_ois_b_w(&ALL_DIMS_OUT_INFO, ops::all_dims_out, self_, dim, keepdim, out)
 }
 
 /// A back end's kernel of `any`.
 pub type AnyKernel = fn(&args::Any, &Tensor) -> Result<()>;
 /// The kernels of `any`.
-pub static ANY_KERNEL: Kernel<AnyKernel> = Kernel::new(f::any_cpu, &[&ANY, &ANY_OUT]);
+pub static ANY_KERNEL: Kernel<AnyKernel> = Kernel::new(f::any_cpu, &[ANY.any(), ANY_OUT.any()]);
 
 fn any_slot(self_: &Tensor) -> Result<Tensor> {
     let given = args::Any { self_ };
-    let m = f::any_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = ANY_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::any_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(ANY_KERNEL.run(m.device, &mut |kernel: AnyKernel| -> Result<()> { kernel(&given, &o) }));
     Ok(o)
 }
 /// Type of [`ANY`].
@@ -3221,23 +2937,23 @@ pub(super) static ANY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn any_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::any(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::any, a)
 }
 fn any_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&ANY_INFO, &[&self_]) {
-        return ops::any(self_);
-    }
-    fallback(&ANY_INFO, &[&self_])
+    calls::adapt_t_to_t(&ANY_INFO, ops::any, self_)
 }
 
 fn any_out_slot(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     let given = args::Any { self_ };
-    let m = f::any_shape(&given)?;
-    let o0 =
-        m.out(&OutDtype::ExactOrByte("any only supports bool tensor for result, got: {got}"), out, &[self_])?;
-    if let Some(kernel) = ANY_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o0.tensor()))?;
-    }
+    let m = or_return!(f::any_shape(&given));
+    let o0 = or_return!(m.out(
+        &OutDtype::ExactOrByte("any only supports bool tensor for result, got: {got}"),
+        out,
+        &[self_]
+    ));
+    or_return!(
+        ANY_KERNEL.run(m.device, &mut |kernel: AnyKernel| -> Result<()> { kernel(&given, o0.tensor()) })
+    );
     o0.finish()
 }
 /// Type of [`ANY_OUT`].
@@ -3272,31 +2988,25 @@ pub(super) static ANY_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&ANY_INFO),
 };
 fn any_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::any_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::any_out, a)
 }
 fn any_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&ANY_OUT_INFO, &[&self_, &&*out]) {
-        return ops::any_out(self_, out);
-    }
-    let v = call_fallback(&ANY_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&ANY_OUT_INFO, ops::any_out, self_, out)
 }
 
 /// A back end's kernel of `any.dim`.
 pub type AnyDimKernel = fn(&args::AnyDim, &Tensor) -> Result<()>;
 /// The kernels of `any.dim`.
-pub static ANY_DIM_KERNEL: Kernel<AnyDimKernel> = Kernel::new(f::any_dim_cpu, &[&ANY_DIM, &ANY_DIM_OUT]);
+pub static ANY_DIM_KERNEL: Kernel<AnyDimKernel> =
+    Kernel::new(f::any_dim_cpu, &[ANY_DIM.any(), ANY_DIM_OUT.any()]);
 
 fn any_dim_slot(self_: &Tensor, dim: i64, keepdim: bool) -> Result<Tensor> {
     let given = args::AnyDim { self_, dim, keepdim };
-    let m = f::any_dim_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = ANY_DIM_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::any_dim_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(
+        ANY_DIM_KERNEL.run(m.device, &mut |kernel: AnyDimKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`ANY_DIM`].
@@ -3328,23 +3038,24 @@ pub(super) static ANY_DIM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn any_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::any_dim(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_i_b_to_t(ops::any_dim, a)
 }
 fn any_dim_adaptor(self_: &Tensor, dim: i64, keepdim: bool) -> Result<Tensor> {
-    if let Some(_seen) = watched(&ANY_DIM_INFO, &[&self_, &dim, &keepdim]) {
-        return ops::any_dim(self_, dim, keepdim);
-    }
-    fallback(&ANY_DIM_INFO, &[&self_, &dim, &keepdim])
+    calls::adapt_t_i_b_to_t(&ANY_DIM_INFO, ops::any_dim, self_, dim, keepdim)
 }
 
 fn any_dim_out_slot(self_: &Tensor, dim: i64, keepdim: bool, out: &mut Tensor) -> Result<()> {
     let given = args::AnyDim { self_, dim, keepdim };
-    let m = f::any_dim_shape(&given)?;
-    let o0 =
-        m.out(&OutDtype::ExactOrByte("any only supports bool tensor for result, got: {got}"), out, &[self_])?;
-    if let Some(kernel) = ANY_DIM_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o0.tensor()))?;
-    }
+    let m = or_return!(f::any_dim_shape(&given));
+    let o0 = or_return!(m.out(
+        &OutDtype::ExactOrByte("any only supports bool tensor for result, got: {got}"),
+        out,
+        &[self_]
+    ));
+    or_return!(
+        ANY_DIM_KERNEL
+            .run(m.device, &mut |kernel: AnyDimKernel| -> Result<()> { kernel(&given, o0.tensor()) })
+    );
     o0.finish()
 }
 /// Type of [`ANY_DIM_OUT`].
@@ -3384,31 +3095,25 @@ pub(super) static ANY_DIM_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&ANY_DIM_INFO),
 };
 fn any_dim_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 3)?;
-    ops::any_dim_out(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_i_b_w(ops::any_dim_out, a)
 }
 fn any_dim_out_adaptor(self_: &Tensor, dim: i64, keepdim: bool, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&ANY_DIM_OUT_INFO, &[&self_, &dim, &keepdim, &&*out]) {
-        return ops::any_dim_out(self_, dim, keepdim, out);
-    }
-    let v = call_fallback(&ANY_DIM_OUT_INFO, &[&self_, &dim, &keepdim, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_i_b_w(&ANY_DIM_OUT_INFO, ops::any_dim_out, self_, dim, keepdim, out)
 }
 
 /// A back end's kernel of `any.dims`.
 pub type AnyDimsKernel = fn(&args::AnyDims, &Tensor) -> Result<()>;
 /// The kernels of `any.dims`.
-pub static ANY_DIMS_KERNEL: Kernel<AnyDimsKernel> = Kernel::new(f::any_dims_cpu, &[&ANY_DIMS, &ANY_DIMS_OUT]);
+pub static ANY_DIMS_KERNEL: Kernel<AnyDimsKernel> =
+    Kernel::new(f::any_dims_cpu, &[ANY_DIMS.any(), ANY_DIMS_OUT.any()]);
 
 fn any_dims_slot(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
     let given = args::AnyDims { self_, dim, keepdim };
-    let m = f::any_dims_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = ANY_DIMS_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::any_dims_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(
+        ANY_DIMS_KERNEL.run(m.device, &mut |kernel: AnyDimsKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`ANY_DIMS`].
@@ -3440,23 +3145,24 @@ pub(super) static ANY_DIMS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn any_dims_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::any_dims(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg(a, 2)?)?.into_values()
+    calls::boxed_t_ois_b_to_t(ops::any_dims, a)
 }
 fn any_dims_adaptor(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
-    if let Some(_seen) = watched(&ANY_DIMS_INFO, &[&self_, &dim, &keepdim]) {
-        return ops::any_dims(self_, dim, keepdim);
-    }
-    fallback(&ANY_DIMS_INFO, &[&self_, &dim, &keepdim])
+    calls::adapt_t_ois_b_to_t(&ANY_DIMS_INFO, ops::any_dims, self_, dim, keepdim)
 }
 
 fn any_dims_out_slot(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, out: &mut Tensor) -> Result<()> {
     let given = args::AnyDims { self_, dim, keepdim };
-    let m = f::any_dims_shape(&given)?;
-    let o0 =
-        m.out(&OutDtype::ExactOrByte("any only supports bool tensor for result, got: {got}"), out, &[self_])?;
-    if let Some(kernel) = ANY_DIMS_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o0.tensor()))?;
-    }
+    let m = or_return!(f::any_dims_shape(&given));
+    let o0 = or_return!(m.out(
+        &OutDtype::ExactOrByte("any only supports bool tensor for result, got: {got}"),
+        out,
+        &[self_]
+    ));
+    or_return!(
+        ANY_DIMS_KERNEL
+            .run(m.device, &mut |kernel: AnyDimsKernel| -> Result<()> { kernel(&given, o0.tensor()) })
+    );
     o0.finish()
 }
 /// Type of [`ANY_DIMS_OUT`].
@@ -3496,32 +3202,26 @@ pub(super) static ANY_DIMS_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&ANY_DIMS_INFO),
 };
 fn any_dims_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 3)?;
-    ops::any_dims_out(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg(a, 2)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_ois_b_w(ops::any_dims_out, a)
 }
 fn any_dims_out_adaptor(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&ANY_DIMS_OUT_INFO, &[&self_, &dim, &keepdim, &&*out]) {
-        return ops::any_dims_out(self_, dim, keepdim, out);
-    }
-    let v = call_fallback(&ANY_DIMS_OUT_INFO, &[&self_, &dim, &keepdim, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_ois_b_w(&ANY_DIMS_OUT_INFO, ops::any_dims_out, self_, dim, keepdim, out)
 }
 
 /// A back end's kernel of `count_nonzero.dim_IntList`.
 pub type CountNonzeroKernel = fn(&args::CountNonzero, &Tensor) -> Result<()>;
 /// The kernels of `count_nonzero.dim_IntList`.
 pub static COUNT_NONZERO_KERNEL: Kernel<CountNonzeroKernel> =
-    Kernel::new(f::count_nonzero_cpu, &[&COUNT_NONZERO]);
+    Kernel::new(f::count_nonzero_cpu, &[COUNT_NONZERO.any()]);
 
 fn count_nonzero_slot(self_: &Tensor, dim: Option<&[i64]>) -> Result<Tensor> {
     let given = args::CountNonzero { self_, dim };
-    let m = f::count_nonzero_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = COUNT_NONZERO_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::count_nonzero_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(
+        COUNT_NONZERO_KERNEL
+            .run(m.device, &mut |kernel: CountNonzeroKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`COUNT_NONZERO`].
@@ -3552,13 +3252,14 @@ pub(super) static COUNT_NONZERO_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn count_nonzero_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::count_nonzero(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref())?.into_values()
+    or_return!(ops::count_nonzero(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg::<Option<Vec<i64>>>(a, 1)).as_deref()
+    ))
+    .into_values()
 }
 fn count_nonzero_adaptor(self_: &Tensor, dim: Option<&[i64]>) -> Result<Tensor> {
-    if let Some(_seen) = watched(&COUNT_NONZERO_INFO, &[&self_, &dim]) {
-        return ops::count_nonzero(self_, dim);
-    }
-    fallback(&COUNT_NONZERO_INFO, &[&self_, &dim])
+    adapted(&COUNT_NONZERO_INFO, &[&self_, &dim], &mut |()| ops::count_nonzero(self_, dim))
 }
 
 fn median_cpu(self_: &Tensor) -> Result<Tensor> {
@@ -3585,28 +3286,27 @@ pub(super) static MEDIAN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn median_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::median(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::median, a)
 }
 fn median_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&MEDIAN_INFO, &[&self_]) {
-        return ops::median(self_);
-    }
-    fallback(&MEDIAN_INFO, &[&self_])
+    calls::adapt_t_to_t(&MEDIAN_INFO, ops::median, self_)
 }
 
 /// A back end's kernel of `median.dim`.
 pub type MedianDimKernel = fn(&args::MedianDim, [&Tensor; 2]) -> Result<()>;
 /// The kernels of `median.dim`.
 pub static MEDIAN_DIM_KERNEL: Kernel<MedianDimKernel> =
-    Kernel::new(f::median_dim_cpu, &[&MEDIAN_DIM, &MEDIAN_DIM_OUT]);
+    Kernel::new(f::median_dim_cpu, &[MEDIAN_DIM.any(), MEDIAN_DIM_OUT.any()]);
 
 fn median_dim_slot(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
     let given = args::MedianDim { self_, dim, keepdim };
-    let m = f::median_dim_shape(&given)?;
-    let o = [m[0].alloc()?, m[1].alloc()?];
-    if let Some(kernel) = MEDIAN_DIM_KERNEL.of(m[0].device)? {
-        soft(|| kernel(&given, [&o[0], &o[1]]))?;
-    }
+    let m = or_return!(f::median_dim_shape(&given));
+    let o = [or_return!(m[0].alloc()), or_return!(m[1].alloc())];
+    or_return!(
+        MEDIAN_DIM_KERNEL.run(m[0].device, &mut |kernel: MedianDimKernel| -> Result<()> {
+            kernel(&given, [&o[0], &o[1]])
+        })
+    );
     let [o0, o1] = o;
     Ok((o0, o1))
 }
@@ -3646,13 +3346,10 @@ pub(super) static MEDIAN_DIM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn median_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::median_dim(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_i_b_to_t_t(ops::median_dim, a)
 }
 fn median_dim_adaptor(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
-    if let Some(_seen) = watched(&MEDIAN_DIM_INFO, &[&self_, &dim, &keepdim]) {
-        return ops::median_dim(self_, dim, keepdim);
-    }
-    fallback(&MEDIAN_DIM_INFO, &[&self_, &dim, &keepdim])
+    calls::adapt_t_i_b_to_t_t(&MEDIAN_DIM_INFO, ops::median_dim, self_, dim, keepdim)
 }
 
 fn median_dim_out_slot(
@@ -3663,12 +3360,12 @@ fn median_dim_out_slot(
     out1: &mut Tensor,
 ) -> Result<()> {
     let given = args::MedianDim { self_, dim, keepdim };
-    let m = f::median_dim_shape(&given)?;
-    let o0 = m[0].out(&OutDtype::Cast, out0, &[self_])?;
-    let o1 = m[1].out(&OutDtype::Cast, out1, &[self_])?;
-    if let Some(kernel) = MEDIAN_DIM_KERNEL.of(m[0].device)? {
-        soft(|| kernel(&given, [o0.tensor(), o1.tensor()]))?;
-    }
+    let m = or_return!(f::median_dim_shape(&given));
+    let o0 = or_return!(m[0].out(&OutDtype::Cast, out0, &[self_]));
+    let o1 = or_return!(m[1].out(&OutDtype::Cast, out1, &[self_]));
+    or_return!(MEDIAN_DIM_KERNEL.run(m[0].device, &mut |kernel: MedianDimKernel| -> Result<()> {
+        kernel(&given, [o0.tensor(), o1.tensor()])
+    }));
     o0.finish()?;
     o1.finish()
 }
@@ -3710,10 +3407,7 @@ pub(super) static MEDIAN_DIM_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&MEDIAN_DIM_INFO),
 };
 fn median_dim_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out0 = arg::<Tensor>(a, 3)?;
-    let mut out1 = arg::<Tensor>(a, 4)?;
-    ops::median_dim_out(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, &mut out0, &mut out1)?;
-    Ok(vec![out0.into_value(), out1.into_value()])
+    calls::boxed_t_i_b_w_w(ops::median_dim_out, a)
 }
 fn median_dim_out_adaptor(
     self_: &Tensor,
@@ -3722,13 +3416,7 @@ fn median_dim_out_adaptor(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&MEDIAN_DIM_OUT_INFO, &[&self_, &dim, &keepdim, &&*out0, &&*out1]) {
-        return ops::median_dim_out(self_, dim, keepdim, out0, out1);
-    }
-    let v = call_fallback(&MEDIAN_DIM_OUT_INFO, &[&self_, &dim, &keepdim, &&*out0, &&*out1])?;
-    *out0 = arg(&v, 0)?;
-    *out1 = arg(&v, 1)?;
-    Ok(())
+    calls::adapt_t_i_b_w_w(&MEDIAN_DIM_OUT_INFO, ops::median_dim_out, self_, dim, keepdim, out0, out1)
 }
 
 fn nanmedian_cpu(self_: &Tensor) -> Result<Tensor> {
@@ -3755,28 +3443,25 @@ pub(super) static NANMEDIAN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn nanmedian_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::nanmedian(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::nanmedian, a)
 }
 fn nanmedian_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&NANMEDIAN_INFO, &[&self_]) {
-        return ops::nanmedian(self_);
-    }
-    fallback(&NANMEDIAN_INFO, &[&self_])
+    calls::adapt_t_to_t(&NANMEDIAN_INFO, ops::nanmedian, self_)
 }
 
 /// A back end's kernel of `nanmedian.dim`.
 pub type NanmedianDimKernel = fn(&args::NanmedianDim, [&Tensor; 2]) -> Result<()>;
 /// The kernels of `nanmedian.dim`.
 pub static NANMEDIAN_DIM_KERNEL: Kernel<NanmedianDimKernel> =
-    Kernel::new(f::nanmedian_dim_cpu, &[&NANMEDIAN_DIM, &NANMEDIAN_DIM_OUT]);
+    Kernel::new(f::nanmedian_dim_cpu, &[NANMEDIAN_DIM.any(), NANMEDIAN_DIM_OUT.any()]);
 
 fn nanmedian_dim_slot(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
     let given = args::NanmedianDim { self_, dim, keepdim };
-    let m = f::nanmedian_dim_shape(&given)?;
-    let o = [m[0].alloc()?, m[1].alloc()?];
-    if let Some(kernel) = NANMEDIAN_DIM_KERNEL.of(m[0].device)? {
-        soft(|| kernel(&given, [&o[0], &o[1]]))?;
-    }
+    let m = or_return!(f::nanmedian_dim_shape(&given));
+    let o = [or_return!(m[0].alloc()), or_return!(m[1].alloc())];
+    or_return!(NANMEDIAN_DIM_KERNEL.run(m[0].device, &mut |kernel: NanmedianDimKernel| -> Result<()> {
+        kernel(&given, [&o[0], &o[1]])
+    }));
     let [o0, o1] = o;
     Ok((o0, o1))
 }
@@ -3816,13 +3501,10 @@ pub(super) static NANMEDIAN_DIM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn nanmedian_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::nanmedian_dim(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_i_b_to_t_t(ops::nanmedian_dim, a)
 }
 fn nanmedian_dim_adaptor(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
-    if let Some(_seen) = watched(&NANMEDIAN_DIM_INFO, &[&self_, &dim, &keepdim]) {
-        return ops::nanmedian_dim(self_, dim, keepdim);
-    }
-    fallback(&NANMEDIAN_DIM_INFO, &[&self_, &dim, &keepdim])
+    calls::adapt_t_i_b_to_t_t(&NANMEDIAN_DIM_INFO, ops::nanmedian_dim, self_, dim, keepdim)
 }
 
 fn nanmedian_dim_out_slot(
@@ -3833,12 +3515,12 @@ fn nanmedian_dim_out_slot(
     out1: &mut Tensor,
 ) -> Result<()> {
     let given = args::NanmedianDim { self_, dim, keepdim };
-    let m = f::nanmedian_dim_shape(&given)?;
-    let o0 = m[0].out(&OutDtype::Cast, out0, &[self_])?;
-    let o1 = m[1].out(&OutDtype::Cast, out1, &[self_])?;
-    if let Some(kernel) = NANMEDIAN_DIM_KERNEL.of(m[0].device)? {
-        soft(|| kernel(&given, [o0.tensor(), o1.tensor()]))?;
-    }
+    let m = or_return!(f::nanmedian_dim_shape(&given));
+    let o0 = or_return!(m[0].out(&OutDtype::Cast, out0, &[self_]));
+    let o1 = or_return!(m[1].out(&OutDtype::Cast, out1, &[self_]));
+    or_return!(NANMEDIAN_DIM_KERNEL.run(m[0].device, &mut |kernel: NanmedianDimKernel| -> Result<()> {
+        kernel(&given, [o0.tensor(), o1.tensor()])
+    }));
     o0.finish()?;
     o1.finish()
 }
@@ -3880,10 +3562,7 @@ pub(super) static NANMEDIAN_DIM_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&NANMEDIAN_DIM_INFO),
 };
 fn nanmedian_dim_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out0 = arg::<Tensor>(a, 3)?;
-    let mut out1 = arg::<Tensor>(a, 4)?;
-    ops::nanmedian_dim_out(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, &mut out0, &mut out1)?;
-    Ok(vec![out0.into_value(), out1.into_value()])
+    calls::boxed_t_i_b_w_w(ops::nanmedian_dim_out, a)
 }
 fn nanmedian_dim_out_adaptor(
     self_: &Tensor,
@@ -3892,27 +3571,22 @@ fn nanmedian_dim_out_adaptor(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&NANMEDIAN_DIM_OUT_INFO, &[&self_, &dim, &keepdim, &&*out0, &&*out1]) {
-        return ops::nanmedian_dim_out(self_, dim, keepdim, out0, out1);
-    }
-    let v = call_fallback(&NANMEDIAN_DIM_OUT_INFO, &[&self_, &dim, &keepdim, &&*out0, &&*out1])?;
-    *out0 = arg(&v, 0)?;
-    *out1 = arg(&v, 1)?;
-    Ok(())
+    calls::adapt_t_i_b_w_w(&NANMEDIAN_DIM_OUT_INFO, ops::nanmedian_dim_out, self_, dim, keepdim, out0, out1)
 }
 
 /// A back end's kernel of `mode`.
 pub type ModeKernel = fn(&args::Mode, [&Tensor; 2]) -> Result<()>;
 /// The kernels of `mode`.
-pub static MODE_KERNEL: Kernel<ModeKernel> = Kernel::new(f::mode_cpu, &[&MODE, &MODE_OUT]);
+pub static MODE_KERNEL: Kernel<ModeKernel> = Kernel::new(f::mode_cpu, &[MODE.any(), MODE_OUT.any()]);
 
 fn mode_slot(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
     let given = args::Mode { self_, dim, keepdim };
-    let m = f::mode_shape(&given)?;
-    let o = [m[0].alloc()?, m[1].alloc()?];
-    if let Some(kernel) = MODE_KERNEL.of(m[0].device)? {
-        soft(|| kernel(&given, [&o[0], &o[1]]))?;
-    }
+    let m = or_return!(f::mode_shape(&given));
+    let o = [or_return!(m[0].alloc()), or_return!(m[1].alloc())];
+    or_return!(
+        MODE_KERNEL
+            .run(m[0].device, &mut |kernel: ModeKernel| -> Result<()> { kernel(&given, [&o[0], &o[1]]) })
+    );
     let [o0, o1] = o;
     Ok((o0, o1))
 }
@@ -3948,13 +3622,10 @@ pub(super) static MODE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn mode_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::mode(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_i_b_to_t_t(ops::mode, a)
 }
 fn mode_adaptor(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
-    if let Some(_seen) = watched(&MODE_INFO, &[&self_, &dim, &keepdim]) {
-        return ops::mode(self_, dim, keepdim);
-    }
-    fallback(&MODE_INFO, &[&self_, &dim, &keepdim])
+    calls::adapt_t_i_b_to_t_t(&MODE_INFO, ops::mode, self_, dim, keepdim)
 }
 
 fn mode_out_slot(
@@ -3966,20 +3637,20 @@ fn mode_out_slot(
 ) -> Result<()> {
     out::apart(None, &[self_], &[&*out0, &*out1])?;
     let given = args::Mode { self_, dim, keepdim };
-    let m = f::mode_shape(&given)?;
-    let o0 = m[0].out(
+    let m = or_return!(f::mode_shape(&given));
+    let o0 = or_return!(m[0].out(
         &OutDtype::Exact("expected scalar type '{want}' but got '{got}' for values output"),
         out0,
-        &[self_],
-    )?;
-    let o1 = m[1].out(
+        &[self_]
+    ));
+    let o1 = or_return!(m[1].out(
         &OutDtype::Exact("expected scalar type '{want}' but got '{got}' for indices output"),
         out1,
-        &[self_],
-    )?;
-    if let Some(kernel) = MODE_KERNEL.of(m[0].device)? {
-        soft(|| kernel(&given, [o0.tensor(), o1.tensor()]))?;
-    }
+        &[self_]
+    ));
+    or_return!(MODE_KERNEL.run(m[0].device, &mut |kernel: ModeKernel| -> Result<()> {
+        kernel(&given, [o0.tensor(), o1.tensor()])
+    }));
     o0.finish()?;
     o1.finish()
 }
@@ -4021,10 +3692,7 @@ pub(super) static MODE_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&MODE_INFO),
 };
 fn mode_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out0 = arg::<Tensor>(a, 3)?;
-    let mut out1 = arg::<Tensor>(a, 4)?;
-    ops::mode_out(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, &mut out0, &mut out1)?;
-    Ok(vec![out0.into_value(), out1.into_value()])
+    calls::boxed_t_i_b_w_w(ops::mode_out, a)
 }
 fn mode_out_adaptor(
     self_: &Tensor,
@@ -4033,28 +3701,23 @@ fn mode_out_adaptor(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&MODE_OUT_INFO, &[&self_, &dim, &keepdim, &&*out0, &&*out1]) {
-        return ops::mode_out(self_, dim, keepdim, out0, out1);
-    }
-    let v = call_fallback(&MODE_OUT_INFO, &[&self_, &dim, &keepdim, &&*out0, &&*out1])?;
-    *out0 = arg(&v, 0)?;
-    *out1 = arg(&v, 1)?;
-    Ok(())
+    calls::adapt_t_i_b_w_w(&MODE_OUT_INFO, ops::mode_out, self_, dim, keepdim, out0, out1)
 }
 
 /// A back end's kernel of `kthvalue`.
 pub type KthvalueKernel = fn(&args::Kthvalue, [&Tensor; 2]) -> Result<()>;
 /// The kernels of `kthvalue`.
 pub static KTHVALUE_KERNEL: Kernel<KthvalueKernel> =
-    Kernel::new(f::kthvalue_cpu, &[&KTHVALUE, &KTHVALUE_OUT]);
+    Kernel::new(f::kthvalue_cpu, &[KTHVALUE.any(), KTHVALUE_OUT.any()]);
 
 fn kthvalue_slot(self_: &Tensor, k: i64, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
     let given = args::Kthvalue { self_, k, dim, keepdim };
-    let m = f::kthvalue_shape(&given)?;
-    let o = [m[0].alloc()?, m[1].alloc()?];
-    if let Some(kernel) = KTHVALUE_KERNEL.of(m[0].device)? {
-        soft(|| kernel(&given, [&o[0], &o[1]]))?;
-    }
+    let m = or_return!(f::kthvalue_shape(&given));
+    let o = [or_return!(m[0].alloc()), or_return!(m[1].alloc())];
+    or_return!(
+        KTHVALUE_KERNEL
+            .run(m[0].device, &mut |kernel: KthvalueKernel| -> Result<()> { kernel(&given, [&o[0], &o[1]]) })
+    );
     let [o0, o1] = o;
     Ok((o0, o1))
 }
@@ -4095,13 +3758,16 @@ pub(super) static KTHVALUE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn kthvalue_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::kthvalue(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
+    or_return!(ops::kthvalue(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3))
+    ))
+    .into_values()
 }
 fn kthvalue_adaptor(self_: &Tensor, k: i64, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
-    if let Some(_seen) = watched(&KTHVALUE_INFO, &[&self_, &k, &dim, &keepdim]) {
-        return ops::kthvalue(self_, k, dim, keepdim);
-    }
-    fallback(&KTHVALUE_INFO, &[&self_, &k, &dim, &keepdim])
+    adapted(&KTHVALUE_INFO, &[&self_, &k, &dim, &keepdim], &mut |()| ops::kthvalue(self_, k, dim, keepdim))
 }
 
 fn kthvalue_out_slot(
@@ -4114,12 +3780,14 @@ fn kthvalue_out_slot(
 ) -> Result<()> {
     out::apart(None, &[self_], &[&*out0, &*out1])?;
     let given = args::Kthvalue { self_, k, dim, keepdim };
-    let m = f::kthvalue_shape(&given)?;
-    let o0 = m[0].out(&OutDtype::Exact("output values must be of same type as input"), out0, &[self_])?;
-    let o1 = m[1].out(&OutDtype::Exact("output indices must be of scalar type Long"), out1, &[self_])?;
-    if let Some(kernel) = KTHVALUE_KERNEL.of(m[0].device)? {
-        soft(|| kernel(&given, [o0.tensor(), o1.tensor()]))?;
-    }
+    let m = or_return!(f::kthvalue_shape(&given));
+    let o0 =
+        or_return!(m[0].out(&OutDtype::Exact("output values must be of same type as input"), out0, &[self_]));
+    let o1 =
+        or_return!(m[1].out(&OutDtype::Exact("output indices must be of scalar type Long"), out1, &[self_]));
+    or_return!(KTHVALUE_KERNEL.run(m[0].device, &mut |kernel: KthvalueKernel| -> Result<()> {
+        kernel(&given, [o0.tensor(), o1.tensor()])
+    }));
     o0.finish()?;
     o1.finish()
 }
@@ -4162,9 +3830,16 @@ pub(super) static KTHVALUE_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&KTHVALUE_INFO),
 };
 fn kthvalue_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out0 = arg::<Tensor>(a, 4)?;
-    let mut out1 = arg::<Tensor>(a, 5)?;
-    ops::kthvalue_out(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, &mut out0, &mut out1)?;
+    let mut out0 = or_return!(arg::<Tensor>(a, 4));
+    let mut out1 = or_return!(arg::<Tensor>(a, 5));
+    or_return!(ops::kthvalue_out(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        &mut out0,
+        &mut out1
+    ));
     Ok(vec![out0.into_value(), out1.into_value()])
 }
 fn kthvalue_out_adaptor(
@@ -4175,12 +3850,13 @@ fn kthvalue_out_adaptor(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&KTHVALUE_OUT_INFO, &[&self_, &k, &dim, &keepdim, &&*out0, &&*out1]) {
+    let values_: &[&dyn AsValue] = &[&self_, &k, &dim, &keepdim, &&*out0, &&*out1];
+    if let Some(_seen) = watched(&KTHVALUE_OUT_INFO, values_) {
         return ops::kthvalue_out(self_, k, dim, keepdim, out0, out1);
     }
-    let v = call_fallback(&KTHVALUE_OUT_INFO, &[&self_, &k, &dim, &keepdim, &&*out0, &&*out1])?;
-    *out0 = arg(&v, 0)?;
-    *out1 = arg(&v, 1)?;
+    let v = or_return!(call_fallback(&KTHVALUE_OUT_INFO, values_));
+    *out0 = or_return!(arg(&v, 0));
+    *out1 = or_return!(arg(&v, 1));
     Ok(())
 }
 
@@ -4188,7 +3864,7 @@ fn kthvalue_out_adaptor(
 pub type LinalgVectorNormKernel = fn(&args::LinalgVectorNorm, &Tensor) -> Result<()>;
 /// The kernels of `linalg_vector_norm`.
 pub static LINALG_VECTOR_NORM_KERNEL: Kernel<LinalgVectorNormKernel> =
-    Kernel::new(f::linalg_vector_norm_cpu, &[&LINALG_VECTOR_NORM, &LINALG_VECTOR_NORM_OUT]);
+    Kernel::new(f::linalg_vector_norm_cpu, &[LINALG_VECTOR_NORM.any(), LINALG_VECTOR_NORM_OUT.any()]);
 
 fn linalg_vector_norm_slot(
     self_: &Tensor,
@@ -4198,11 +3874,12 @@ fn linalg_vector_norm_slot(
     dtype: Option<DType>,
 ) -> Result<Tensor> {
     let given = args::LinalgVectorNorm { self_, ord, dim, keepdim, dtype };
-    let m = f::linalg_vector_norm_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = LINALG_VECTOR_NORM_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::linalg_vector_norm_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(
+        LINALG_VECTOR_NORM_KERNEL
+            .run(m.device, &mut |kernel: LinalgVectorNormKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`LINALG_VECTOR_NORM`].
@@ -4250,14 +3927,7 @@ pub(super) static LINALG_VECTOR_NORM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_vector_norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::linalg_vector_norm(
-        tensor_arg(a, 0)?,
-        arg(a, 1)?,
-        arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
-        arg(a, 3)?,
-        arg(a, 4)?,
-    )?
-    .into_values()
+    calls::boxed_t_n_ois_b_od_to_t(ops::linalg_vector_norm, a)
 }
 fn linalg_vector_norm_adaptor(
     self_: &Tensor,
@@ -4266,10 +3936,15 @@ fn linalg_vector_norm_adaptor(
     keepdim: bool,
     dtype: Option<DType>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&LINALG_VECTOR_NORM_INFO, &[&self_, &ord, &dim, &keepdim, &dtype]) {
-        return ops::linalg_vector_norm(self_, ord, dim, keepdim, dtype);
-    }
-    fallback(&LINALG_VECTOR_NORM_INFO, &[&self_, &ord, &dim, &keepdim, &dtype])
+    calls::adapt_t_n_ois_b_od_to_t(
+        &LINALG_VECTOR_NORM_INFO,
+        ops::linalg_vector_norm,
+        self_,
+        ord,
+        dim,
+        keepdim,
+        dtype,
+    )
 }
 
 fn linalg_vector_norm_out_slot(
@@ -4281,11 +3956,13 @@ fn linalg_vector_norm_out_slot(
     out: &mut Tensor,
 ) -> Result<()> {
     let given = args::LinalgVectorNorm { self_, ord, dim, keepdim, dtype };
-    let m = f::linalg_vector_norm_shape(&given)?;
-    let o0 = m.out(&OutDtype::EXACT, out, &[self_])?;
-    if let Some(kernel) = LINALG_VECTOR_NORM_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o0.tensor()))?;
-    }
+    let m = or_return!(f::linalg_vector_norm_shape(&given));
+    let o0 = or_return!(m.out(&OutDtype::EXACT, out, &[self_]));
+    or_return!(
+        LINALG_VECTOR_NORM_KERNEL.run(m.device, &mut |kernel: LinalgVectorNormKernel| -> Result<()> {
+            kernel(&given, o0.tensor())
+        })
+    );
     o0.finish()
 }
 /// Type of [`LINALG_VECTOR_NORM_OUT`].
@@ -4328,15 +4005,15 @@ pub(super) static LINALG_VECTOR_NORM_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LINALG_VECTOR_NORM_INFO),
 };
 fn linalg_vector_norm_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 5)?;
-    ops::linalg_vector_norm_out(
-        tensor_arg(a, 0)?,
-        arg(a, 1)?,
-        arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
-        arg(a, 3)?,
-        arg(a, 4)?,
-        &mut out,
-    )?;
+    let mut out = or_return!(arg::<Tensor>(a, 5));
+    or_return!(ops::linalg_vector_norm_out(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg::<Option<Vec<i64>>>(a, 2)).as_deref(),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        &mut out
+    ));
     Ok(vec![out.into_value()])
 }
 fn linalg_vector_norm_out_adaptor(
@@ -4347,13 +4024,12 @@ fn linalg_vector_norm_out_adaptor(
     dtype: Option<DType>,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) =
-        watched(&LINALG_VECTOR_NORM_OUT_INFO, &[&self_, &ord, &dim, &keepdim, &dtype, &&*out])
-    {
+    let values_: &[&dyn AsValue] = &[&self_, &ord, &dim, &keepdim, &dtype, &&*out];
+    if let Some(_seen) = watched(&LINALG_VECTOR_NORM_OUT_INFO, values_) {
         return ops::linalg_vector_norm_out(self_, ord, dim, keepdim, dtype, out);
     }
-    let v = call_fallback(&LINALG_VECTOR_NORM_OUT_INFO, &[&self_, &ord, &dim, &keepdim, &dtype, &&*out])?;
-    *out = arg(&v, 0)?;
+    let v = or_return!(call_fallback(&LINALG_VECTOR_NORM_OUT_INFO, values_));
+    *out = or_return!(arg(&v, 0));
     Ok(())
 }
 
@@ -4388,14 +4064,7 @@ pub(super) static LINALG_POWSUM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_powsum_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::linalg_powsum(
-        tensor_arg(a, 0)?,
-        arg(a, 1)?,
-        arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
-        arg(a, 3)?,
-        arg(a, 4)?,
-    )?
-    .into_values()
+    calls::boxed_t_n_ois_b_od_to_t(ops::linalg_powsum, a)
 }
 fn linalg_powsum_adaptor(
     self_: &Tensor,
@@ -4404,10 +4073,7 @@ fn linalg_powsum_adaptor(
     keepdim: bool,
     dtype: Option<DType>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&LINALG_POWSUM_INFO, &[&self_, &ord, &dim, &keepdim, &dtype]) {
-        return ops::linalg_powsum(self_, ord, dim, keepdim, dtype);
-    }
-    fallback(&LINALG_POWSUM_INFO, &[&self_, &ord, &dim, &keepdim, &dtype])
+    calls::adapt_t_n_ois_b_od_to_t(&LINALG_POWSUM_INFO, ops::linalg_powsum, self_, ord, dim, keepdim, dtype)
 }
 
 /// Type of [`NORM`].
@@ -4451,13 +4117,13 @@ pub(super) static NORM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::norm(
-        tensor_arg(a, 0)?,
-        arg(a, 1)?,
-        arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
-        arg(a, 3)?,
-        arg(a, 4)?,
-    )?
+    or_return!(ops::norm(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg::<Option<Vec<i64>>>(a, 2)).as_deref(),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4))
+    ))
     .into_values()
 }
 fn norm_adaptor(
@@ -4467,10 +4133,9 @@ fn norm_adaptor(
     keepdim: bool,
     dtype: Option<DType>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&NORM_INFO, &[&self_, &p, &dim, &keepdim, &dtype]) {
-        return ops::norm(self_, p, dim, keepdim, dtype);
-    }
-    fallback(&NORM_INFO, &[&self_, &p, &dim, &keepdim, &dtype])
+    adapted(&NORM_INFO, &[&self_, &p, &dim, &keepdim, &dtype], &mut |()| {
+        ops::norm(self_, p, dim, keepdim, dtype)
+    })
 }
 
 fn norm_out_cpu(
@@ -4482,7 +4147,7 @@ fn norm_out_cpu(
     out: &mut Tensor,
 ) -> Result<()> {
     out::refuse_gradients("linalg_vector_norm", &[self_], &[&*out])?;
-    let r = f::norm(self_, p, dim, keepdim, dtype)?;
+    let r = or_return!(f::norm(self_, p, dim, keepdim, dtype));
     out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`NORM_OUT`].
@@ -4517,15 +4182,15 @@ pub(super) static NORM_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&NORM_INFO),
 };
 fn norm_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 5)?;
-    ops::norm_out(
-        tensor_arg(a, 0)?,
-        arg(a, 1)?,
-        arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
-        arg(a, 3)?,
-        arg(a, 4)?,
-        &mut out,
-    )?;
+    let mut out = or_return!(arg::<Tensor>(a, 5));
+    or_return!(ops::norm_out(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg::<Option<Vec<i64>>>(a, 2)).as_deref(),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        &mut out
+    ));
     Ok(vec![out.into_value()])
 }
 fn norm_out_adaptor(
@@ -4536,11 +4201,12 @@ fn norm_out_adaptor(
     dtype: Option<DType>,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&NORM_OUT_INFO, &[&self_, &p, &dim, &keepdim, &dtype, &&*out]) {
+    let values_: &[&dyn AsValue] = &[&self_, &p, &dim, &keepdim, &dtype, &&*out];
+    if let Some(_seen) = watched(&NORM_OUT_INFO, values_) {
         return ops::norm_out(self_, p, dim, keepdim, dtype, out);
     }
-    let v = call_fallback(&NORM_OUT_INFO, &[&self_, &p, &dim, &keepdim, &dtype, &&*out])?;
-    *out = arg(&v, 0)?;
+    let v = or_return!(call_fallback(&NORM_OUT_INFO, values_));
+    *out = or_return!(arg(&v, 0));
     Ok(())
 }
 
@@ -4548,15 +4214,15 @@ fn norm_out_adaptor(
 pub type LogsumexpKernel = fn(&args::Logsumexp, &Tensor) -> Result<()>;
 /// The kernels of `logsumexp`.
 pub static LOGSUMEXP_KERNEL: Kernel<LogsumexpKernel> =
-    Kernel::new(f::logsumexp_cpu, &[&LOGSUMEXP, &LOGSUMEXP_OUT]);
+    Kernel::new(f::logsumexp_cpu, &[LOGSUMEXP.any(), LOGSUMEXP_OUT.any()]);
 
 fn logsumexp_slot(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
     let given = args::Logsumexp { self_, dim, keepdim };
-    let m = f::logsumexp_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = LOGSUMEXP_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::logsumexp_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(
+        LOGSUMEXP_KERNEL.run(m.device, &mut |kernel: LogsumexpKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`LOGSUMEXP`].
@@ -4602,26 +4268,24 @@ pub(super) static LOGSUMEXP_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn logsumexp_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::logsumexp(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_is_b_to_t(ops::logsumexp, a)
 }
 fn logsumexp_adaptor(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
-    if let Some(_seen) = watched(&LOGSUMEXP_INFO, &[&self_, &dim, &keepdim]) {
-        return ops::logsumexp(self_, dim, keepdim);
-    }
-    fallback(&LOGSUMEXP_INFO, &[&self_, &dim, &keepdim])
+    calls::adapt_t_is_b_to_t(&LOGSUMEXP_INFO, ops::logsumexp, self_, dim, keepdim)
 }
 
 fn logsumexp_out_slot(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
     let given = args::Logsumexp { self_, dim, keepdim };
-    let m = f::logsumexp_shape(&given)?;
-    let o0 = m.out(
+    let m = or_return!(f::logsumexp_shape(&given));
+    let o0 = or_return!(m.out(
         &OutDtype::Floating("logsumexp(): Expected floating point type for result tensor, but got: {got}"),
         out,
-        &[self_],
-    )?;
-    if let Some(kernel) = LOGSUMEXP_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o0.tensor()))?;
-    }
+        &[self_]
+    ));
+    or_return!(
+        LOGSUMEXP_KERNEL
+            .run(m.device, &mut |kernel: LogsumexpKernel| -> Result<()> { kernel(&given, o0.tensor()) })
+    );
     o0.finish()
 }
 /// Type of [`LOGSUMEXP_OUT`].
@@ -4661,17 +4325,10 @@ pub(super) static LOGSUMEXP_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LOGSUMEXP_INFO),
 };
 fn logsumexp_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 3)?;
-    ops::logsumexp_out(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_is_b_w(ops::logsumexp_out, a)
 }
 fn logsumexp_out_adaptor(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&LOGSUMEXP_OUT_INFO, &[&self_, &dim, &keepdim, &&*out]) {
-        return ops::logsumexp_out(self_, dim, keepdim, out);
-    }
-    let v = call_fallback(&LOGSUMEXP_OUT_INFO, &[&self_, &dim, &keepdim, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_is_b_w(&LOGSUMEXP_OUT_INFO, ops::logsumexp_out, self_, dim, keepdim, out)
 }
 
 /// Type of [`SUM_TO_SIZE`].
@@ -4699,13 +4356,10 @@ pub(super) static SUM_TO_SIZE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn sum_to_size_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::sum_to_size(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values()
+    calls::boxed_t_is_to_t(ops::sum_to_size, a)
 }
 fn sum_to_size_adaptor(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SUM_TO_SIZE_INFO, &[&self_, &size]) {
-        return ops::sum_to_size(self_, size);
-    }
-    fallback(&SUM_TO_SIZE_INFO, &[&self_, &size])
+    calls::adapt_t_is_to_t(&SUM_TO_SIZE_INFO, ops::sum_to_size, self_, size)
 }
 
 /// Type of [`QUANTILE`].
@@ -4745,8 +4399,7 @@ pub(super) static QUANTILE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn quantile_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::quantile(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, &arg::<String>(a, 4)?)?
-        .into_values()
+    calls::boxed_t_t_oi_b_s_to_t(ops::quantile, a)
 }
 fn quantile_adaptor(
     self_: &Tensor,
@@ -4755,10 +4408,7 @@ fn quantile_adaptor(
     keepdim: bool,
     interpolation: &str,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&QUANTILE_INFO, &[&self_, &q, &dim, &keepdim, &interpolation]) {
-        return ops::quantile(self_, q, dim, keepdim, interpolation);
-    }
-    fallback(&QUANTILE_INFO, &[&self_, &q, &dim, &keepdim, &interpolation])
+    calls::adapt_t_t_oi_b_s_to_t(&QUANTILE_INFO, ops::quantile, self_, q, dim, keepdim, interpolation)
 }
 
 fn quantile_out_cpu(
@@ -4772,7 +4422,7 @@ fn quantile_out_cpu(
     out::refuse_leaves_late([&*out], |[own_out]| {
         ops::quantile_out(self_, q, dim, keepdim, interpolation, own_out)
     })?;
-    let r = f::quantile(self_, q, dim, keepdim, interpolation)?;
+    let r = or_return!(f::quantile(self_, q, dim, keepdim, interpolation));
     out::copy_to_out(
         &OutDtype::Exact("quantile() out tensor must be same dtype as the input tensor"),
         out,
@@ -4811,16 +4461,7 @@ pub(super) static QUANTILE_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&QUANTILE_INFO),
 };
 fn quantile_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 5)?;
-    ops::quantile_out(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        arg(a, 2)?,
-        arg(a, 3)?,
-        &arg::<String>(a, 4)?,
-        &mut out,
-    )?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_oi_b_s_w(ops::quantile_out, a)
 }
 fn quantile_out_adaptor(
     self_: &Tensor,
@@ -4830,12 +4471,16 @@ fn quantile_out_adaptor(
     interpolation: &str,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&QUANTILE_OUT_INFO, &[&self_, &q, &dim, &keepdim, &interpolation, &&*out]) {
-        return ops::quantile_out(self_, q, dim, keepdim, interpolation, out);
-    }
-    let v = call_fallback(&QUANTILE_OUT_INFO, &[&self_, &q, &dim, &keepdim, &interpolation, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_oi_b_s_w(
+        &QUANTILE_OUT_INFO,
+        ops::quantile_out,
+        self_,
+        q,
+        dim,
+        keepdim,
+        interpolation,
+        out,
+    )
 }
 
 /// Type of [`QUANTILE_SCALAR`].
@@ -4876,8 +4521,7 @@ pub(super) static QUANTILE_SCALAR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn quantile_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::quantile_scalar(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, &arg::<String>(a, 4)?)?
-        .into_values()
+    calls::boxed_t_f_oi_b_s_to_t(ops::quantile_scalar, a)
 }
 fn quantile_scalar_adaptor(
     self_: &Tensor,
@@ -4886,10 +4530,15 @@ fn quantile_scalar_adaptor(
     keepdim: bool,
     interpolation: &str,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&QUANTILE_SCALAR_INFO, &[&self_, &q, &dim, &keepdim, &interpolation]) {
-        return ops::quantile_scalar(self_, q, dim, keepdim, interpolation);
-    }
-    fallback(&QUANTILE_SCALAR_INFO, &[&self_, &q, &dim, &keepdim, &interpolation])
+    calls::adapt_t_f_oi_b_s_to_t(
+        &QUANTILE_SCALAR_INFO,
+        ops::quantile_scalar,
+        self_,
+        q,
+        dim,
+        keepdim,
+        interpolation,
+    )
 }
 
 fn quantile_scalar_out_cpu(
@@ -4903,7 +4552,7 @@ fn quantile_scalar_out_cpu(
     out::refuse_leaves_late([&*out], |[own_out]| {
         ops::quantile_scalar_out(self_, q, dim, keepdim, interpolation, own_out)
     })?;
-    let r = f::quantile_scalar(self_, q, dim, keepdim, interpolation)?;
+    let r = or_return!(f::quantile_scalar(self_, q, dim, keepdim, interpolation));
     out::copy_to_out(
         &OutDtype::Exact("quantile() out tensor must be same dtype as the input tensor"),
         out,
@@ -4942,16 +4591,7 @@ pub(super) static QUANTILE_SCALAR_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&QUANTILE_SCALAR_INFO),
 };
 fn quantile_scalar_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 5)?;
-    ops::quantile_scalar_out(
-        tensor_arg(a, 0)?,
-        arg(a, 1)?,
-        arg(a, 2)?,
-        arg(a, 3)?,
-        &arg::<String>(a, 4)?,
-        &mut out,
-    )?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_f_oi_b_s_w(ops::quantile_scalar_out, a)
 }
 fn quantile_scalar_out_adaptor(
     self_: &Tensor,
@@ -4961,14 +4601,16 @@ fn quantile_scalar_out_adaptor(
     interpolation: &str,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) =
-        watched(&QUANTILE_SCALAR_OUT_INFO, &[&self_, &q, &dim, &keepdim, &interpolation, &&*out])
-    {
-        return ops::quantile_scalar_out(self_, q, dim, keepdim, interpolation, out);
-    }
-    let v = call_fallback(&QUANTILE_SCALAR_OUT_INFO, &[&self_, &q, &dim, &keepdim, &interpolation, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_f_oi_b_s_w(
+        &QUANTILE_SCALAR_OUT_INFO,
+        ops::quantile_scalar_out,
+        self_,
+        q,
+        dim,
+        keepdim,
+        interpolation,
+        out,
+    )
 }
 
 /// Type of [`NANQUANTILE`].
@@ -5009,8 +4651,7 @@ pub(super) static NANQUANTILE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn nanquantile_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::nanquantile(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, &arg::<String>(a, 4)?)?
-        .into_values()
+    calls::boxed_t_t_oi_b_s_to_t(ops::nanquantile, a)
 }
 fn nanquantile_adaptor(
     self_: &Tensor,
@@ -5019,10 +4660,7 @@ fn nanquantile_adaptor(
     keepdim: bool,
     interpolation: &str,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&NANQUANTILE_INFO, &[&self_, &q, &dim, &keepdim, &interpolation]) {
-        return ops::nanquantile(self_, q, dim, keepdim, interpolation);
-    }
-    fallback(&NANQUANTILE_INFO, &[&self_, &q, &dim, &keepdim, &interpolation])
+    calls::adapt_t_t_oi_b_s_to_t(&NANQUANTILE_INFO, ops::nanquantile, self_, q, dim, keepdim, interpolation)
 }
 
 fn nanquantile_out_cpu(
@@ -5036,7 +4674,7 @@ fn nanquantile_out_cpu(
     out::refuse_leaves_late([&*out], |[own_out]| {
         ops::nanquantile_out(self_, q, dim, keepdim, interpolation, own_out)
     })?;
-    let r = f::nanquantile(self_, q, dim, keepdim, interpolation)?;
+    let r = or_return!(f::nanquantile(self_, q, dim, keepdim, interpolation));
     out::copy_to_out(
         &OutDtype::Exact("quantile() out tensor must be same dtype as the input tensor"),
         out,
@@ -5075,16 +4713,7 @@ pub(super) static NANQUANTILE_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&NANQUANTILE_INFO),
 };
 fn nanquantile_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 5)?;
-    ops::nanquantile_out(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        arg(a, 2)?,
-        arg(a, 3)?,
-        &arg::<String>(a, 4)?,
-        &mut out,
-    )?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_oi_b_s_w(ops::nanquantile_out, a)
 }
 fn nanquantile_out_adaptor(
     self_: &Tensor,
@@ -5094,13 +4723,16 @@ fn nanquantile_out_adaptor(
     interpolation: &str,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&NANQUANTILE_OUT_INFO, &[&self_, &q, &dim, &keepdim, &interpolation, &&*out])
-    {
-        return ops::nanquantile_out(self_, q, dim, keepdim, interpolation, out);
-    }
-    let v = call_fallback(&NANQUANTILE_OUT_INFO, &[&self_, &q, &dim, &keepdim, &interpolation, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_oi_b_s_w(
+        &NANQUANTILE_OUT_INFO,
+        ops::nanquantile_out,
+        self_,
+        q,
+        dim,
+        keepdim,
+        interpolation,
+        out,
+    )
 }
 
 /// Type of [`NANQUANTILE_SCALAR`].
@@ -5141,8 +4773,7 @@ pub(super) static NANQUANTILE_SCALAR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn nanquantile_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::nanquantile_scalar(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, &arg::<String>(a, 4)?)?
-        .into_values()
+    calls::boxed_t_f_oi_b_s_to_t(ops::nanquantile_scalar, a)
 }
 fn nanquantile_scalar_adaptor(
     self_: &Tensor,
@@ -5151,10 +4782,15 @@ fn nanquantile_scalar_adaptor(
     keepdim: bool,
     interpolation: &str,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&NANQUANTILE_SCALAR_INFO, &[&self_, &q, &dim, &keepdim, &interpolation]) {
-        return ops::nanquantile_scalar(self_, q, dim, keepdim, interpolation);
-    }
-    fallback(&NANQUANTILE_SCALAR_INFO, &[&self_, &q, &dim, &keepdim, &interpolation])
+    calls::adapt_t_f_oi_b_s_to_t(
+        &NANQUANTILE_SCALAR_INFO,
+        ops::nanquantile_scalar,
+        self_,
+        q,
+        dim,
+        keepdim,
+        interpolation,
+    )
 }
 
 fn nanquantile_scalar_out_cpu(
@@ -5168,7 +4804,7 @@ fn nanquantile_scalar_out_cpu(
     out::refuse_leaves_late([&*out], |[own_out]| {
         ops::nanquantile_scalar_out(self_, q, dim, keepdim, interpolation, own_out)
     })?;
-    let r = f::nanquantile_scalar(self_, q, dim, keepdim, interpolation)?;
+    let r = or_return!(f::nanquantile_scalar(self_, q, dim, keepdim, interpolation));
     out::copy_to_out(
         &OutDtype::Exact("quantile() out tensor must be same dtype as the input tensor"),
         out,
@@ -5207,16 +4843,7 @@ pub(super) static NANQUANTILE_SCALAR_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&NANQUANTILE_SCALAR_INFO),
 };
 fn nanquantile_scalar_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 5)?;
-    ops::nanquantile_scalar_out(
-        tensor_arg(a, 0)?,
-        arg(a, 1)?,
-        arg(a, 2)?,
-        arg(a, 3)?,
-        &arg::<String>(a, 4)?,
-        &mut out,
-    )?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_f_oi_b_s_w(ops::nanquantile_scalar_out, a)
 }
 fn nanquantile_scalar_out_adaptor(
     self_: &Tensor,
@@ -5226,15 +4853,16 @@ fn nanquantile_scalar_out_adaptor(
     interpolation: &str,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) =
-        watched(&NANQUANTILE_SCALAR_OUT_INFO, &[&self_, &q, &dim, &keepdim, &interpolation, &&*out])
-    {
-        return ops::nanquantile_scalar_out(self_, q, dim, keepdim, interpolation, out);
-    }
-    let v =
-        call_fallback(&NANQUANTILE_SCALAR_OUT_INFO, &[&self_, &q, &dim, &keepdim, &interpolation, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_f_oi_b_s_w(
+        &NANQUANTILE_SCALAR_OUT_INFO,
+        ops::nanquantile_scalar_out,
+        self_,
+        q,
+        dim,
+        keepdim,
+        interpolation,
+        out,
+    )
 }
 
 /// Type of [`FROBENIUS_NORM`].
@@ -5273,18 +4901,15 @@ pub(super) static FROBENIUS_NORM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn frobenius_norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::frobenius_norm(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_is_b_to_t(ops::frobenius_norm, a)
 }
 fn frobenius_norm_adaptor(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
-    if let Some(_seen) = watched(&FROBENIUS_NORM_INFO, &[&self_, &dim, &keepdim]) {
-        return ops::frobenius_norm(self_, dim, keepdim);
-    }
-    fallback(&FROBENIUS_NORM_INFO, &[&self_, &dim, &keepdim])
+    calls::adapt_t_is_b_to_t(&FROBENIUS_NORM_INFO, ops::frobenius_norm, self_, dim, keepdim)
 }
 
 fn frobenius_norm_out_cpu(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("norm", &[self_], &[&*out])?;
-    let r = f::frobenius_norm(self_, dim, keepdim)?;
+    let r = or_return!(f::frobenius_norm(self_, dim, keepdim));
     out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`FROBENIUS_NORM_OUT`].
@@ -5317,17 +4942,10 @@ pub(super) static FROBENIUS_NORM_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&FROBENIUS_NORM_INFO),
 };
 fn frobenius_norm_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 3)?;
-    ops::frobenius_norm_out(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_is_b_w(ops::frobenius_norm_out, a)
 }
 fn frobenius_norm_out_adaptor(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&FROBENIUS_NORM_OUT_INFO, &[&self_, &dim, &keepdim, &&*out]) {
-        return ops::frobenius_norm_out(self_, dim, keepdim, out);
-    }
-    let v = call_fallback(&FROBENIUS_NORM_OUT_INFO, &[&self_, &dim, &keepdim, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_is_b_w(&FROBENIUS_NORM_OUT_INFO, ops::frobenius_norm_out, self_, dim, keepdim, out)
 }
 
 /// Type of [`NORM_EXCEPT_DIM`].
@@ -5355,13 +4973,10 @@ pub(super) static NORM_EXCEPT_DIM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn norm_except_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::norm_except_dim(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_i_i_to_t(ops::norm_except_dim, a)
 }
 fn norm_except_dim_adaptor(v: &Tensor, pow: i64, dim: i64) -> Result<Tensor> {
-    if let Some(_seen) = watched(&NORM_EXCEPT_DIM_INFO, &[&v, &pow, &dim]) {
-        return ops::norm_except_dim(v, pow, dim);
-    }
-    fallback(&NORM_EXCEPT_DIM_INFO, &[&v, &pow, &dim])
+    calls::adapt_t_i_i_to_t(&NORM_EXCEPT_DIM_INFO, ops::norm_except_dim, v, pow, dim)
 }
 
 /// Type of [`COV`].
@@ -5393,12 +5008,12 @@ pub(super) static COV_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn cov_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::cov(
-        tensor_arg(a, 0)?,
-        arg(a, 1)?,
-        arg::<Option<Tensor>>(a, 2)?.as_ref(),
-        arg::<Option<Tensor>>(a, 3)?.as_ref(),
-    )?
+    or_return!(ops::cov(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg::<Option<Tensor>>(a, 2)).as_ref(),
+        or_return!(arg::<Option<Tensor>>(a, 3)).as_ref()
+    ))
     .into_values()
 }
 fn cov_adaptor(
@@ -5407,10 +5022,9 @@ fn cov_adaptor(
     fweights: Option<&Tensor>,
     aweights: Option<&Tensor>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&COV_INFO, &[&self_, &correction, &fweights, &aweights]) {
-        return ops::cov(self_, correction, fweights, aweights);
-    }
-    fallback(&COV_INFO, &[&self_, &correction, &fweights, &aweights])
+    adapted(&COV_INFO, &[&self_, &correction, &fweights, &aweights], &mut |()| {
+        ops::cov(self_, correction, fweights, aweights)
+    })
 }
 
 /// Type of [`CORRCOEF`].
@@ -5434,13 +5048,10 @@ pub(super) static CORRCOEF_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn corrcoef_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::corrcoef(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::corrcoef, a)
 }
 fn corrcoef_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&CORRCOEF_INFO, &[&self_]) {
-        return ops::corrcoef(self_);
-    }
-    fallback(&CORRCOEF_INFO, &[&self_])
+    calls::adapt_t_to_t(&CORRCOEF_INFO, ops::corrcoef, self_)
 }
 
 fn renorm_cpu(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar) -> Result<Tensor> {
@@ -5482,18 +5093,21 @@ pub(super) static RENORM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn renorm_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::renorm(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
+    or_return!(ops::renorm(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3))
+    ))
+    .into_values()
 }
 fn renorm_adaptor(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar) -> Result<Tensor> {
-    if let Some(_seen) = watched(&RENORM_INFO, &[&self_, &p, &dim, &maxnorm]) {
-        return ops::renorm(self_, p, dim, maxnorm);
-    }
-    fallback(&RENORM_INFO, &[&self_, &p, &dim, &maxnorm])
+    adapted(&RENORM_INFO, &[&self_, &p, &dim, &maxnorm], &mut |()| ops::renorm(self_, p, dim, maxnorm))
 }
 
 fn renorm_inplace_cpu(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar) -> Result<()> {
     let before = out::before_overwriting(self_, &[])?;
-    let r = f::renorm(&before, p, dim, maxnorm)?;
+    let r = or_return!(f::renorm(&before, p, dim, maxnorm));
     out::copy_to_self(self_, &r)
 }
 /// Type of [`RENORM_`].
@@ -5526,19 +5140,21 @@ pub(super) static RENORM__INFO: OpInfo = OpInfo {
     functional: Some(&RENORM_INFO),
 };
 fn renorm_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::renorm_(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?;
+    or_return!(ops::renorm_(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3))
+    ));
     Ok(vec![a[0].clone()])
 }
 fn renorm_inplace_adaptor(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar) -> Result<()> {
-    if let Some(_seen) = watched(&RENORM__INFO, &[&self_, &p, &dim, &maxnorm]) {
-        return ops::renorm_(self_, p, dim, maxnorm);
-    }
-    call_fallback(&RENORM__INFO, &[&self_, &p, &dim, &maxnorm]).map(drop)
+    adapted(&RENORM__INFO, &[&self_, &p, &dim, &maxnorm], &mut |()| ops::renorm_(self_, p, dim, maxnorm))
 }
 
 fn renorm_out_cpu(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("renorm", &[self_], &[&*out])?;
-    let r = f::renorm(self_, p, dim, maxnorm)?;
+    let r = or_return!(f::renorm(self_, p, dim, maxnorm));
     out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`RENORM_OUT`].
@@ -5571,16 +5187,23 @@ pub(super) static RENORM_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&RENORM_INFO),
 };
 fn renorm_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 4)?;
-    ops::renorm_out(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, &mut out)?;
+    let mut out = or_return!(arg::<Tensor>(a, 4));
+    or_return!(ops::renorm_out(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        &mut out
+    ));
     Ok(vec![out.into_value()])
 }
 fn renorm_out_adaptor(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&RENORM_OUT_INFO, &[&self_, &p, &dim, &maxnorm, &&*out]) {
+    let values_: &[&dyn AsValue] = &[&self_, &p, &dim, &maxnorm, &&*out];
+    if let Some(_seen) = watched(&RENORM_OUT_INFO, values_) {
         return ops::renorm_out(self_, p, dim, maxnorm, out);
     }
-    let v = call_fallback(&RENORM_OUT_INFO, &[&self_, &p, &dim, &maxnorm, &&*out])?;
-    *out = arg(&v, 0)?;
+    let v = or_return!(call_fallback(&RENORM_OUT_INFO, values_));
+    *out = or_return!(arg(&v, 0));
     Ok(())
 }
 
@@ -5627,16 +5250,16 @@ pub(super) static SEGMENT_REDUCE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn segment_reduce_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::segment_reduce(
-        tensor_arg(a, 0)?,
-        &arg::<String>(a, 1)?,
-        arg::<Option<Tensor>>(a, 2)?.as_ref(),
-        arg::<Option<Tensor>>(a, 3)?.as_ref(),
-        arg::<Option<Tensor>>(a, 4)?.as_ref(),
-        arg(a, 5)?,
-        arg(a, 6)?,
-        arg(a, 7)?,
-    )?
+    or_return!(ops::segment_reduce(
+        or_return!(tensor_arg(a, 0)),
+        &or_return!(arg::<String>(a, 1)),
+        or_return!(arg::<Option<Tensor>>(a, 2)).as_ref(),
+        or_return!(arg::<Option<Tensor>>(a, 3)).as_ref(),
+        or_return!(arg::<Option<Tensor>>(a, 4)).as_ref(),
+        or_return!(arg(a, 5)),
+        or_return!(arg(a, 6)),
+        or_return!(arg(a, 7))
+    ))
     .into_values()
 }
 fn segment_reduce_adaptor(
@@ -5649,28 +5272,27 @@ fn segment_reduce_adaptor(
     unsafe_: bool,
     initial: Option<Scalar>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(
+    adapted(
         &SEGMENT_REDUCE_INFO,
         &[&data, &reduce, &lengths, &indices, &offsets, &axis, &unsafe_, &initial],
-    ) {
-        return ops::segment_reduce(data, reduce, lengths, indices, offsets, axis, unsafe_, initial);
-    }
-    fallback(&SEGMENT_REDUCE_INFO, &[&data, &reduce, &lengths, &indices, &offsets, &axis, &unsafe_, &initial])
+        &mut |()| ops::segment_reduce(data, reduce, lengths, indices, offsets, axis, unsafe_, initial),
+    )
 }
 
 /// A back end's kernel of `hash_tensor`.
 pub type HashTensorKernel = fn(&args::HashTensor, &Tensor) -> Result<()>;
 /// The kernels of `hash_tensor`.
 pub static HASH_TENSOR_KERNEL: Kernel<HashTensorKernel> =
-    Kernel::new(f::hash_tensor_cpu, &[&HASH_TENSOR, &HASH_TENSOR_OUT]);
+    Kernel::new(f::hash_tensor_cpu, &[HASH_TENSOR.any(), HASH_TENSOR_OUT.any()]);
 
 fn hash_tensor_slot(self_: &Tensor, dim: &[i64], keepdim: bool, mode: i64) -> Result<Tensor> {
     let given = args::HashTensor { self_, dim, keepdim, mode };
-    let m = f::hash_tensor_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = HASH_TENSOR_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::hash_tensor_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(
+        HASH_TENSOR_KERNEL
+            .run(m.device, &mut |kernel: HashTensorKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`HASH_TENSOR`].
@@ -5706,13 +5328,18 @@ pub(super) static HASH_TENSOR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn hash_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::hash_tensor(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
+    or_return!(ops::hash_tensor(
+        or_return!(tensor_arg(a, 0)),
+        &or_return!(arg::<Vec<i64>>(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3))
+    ))
+    .into_values()
 }
 fn hash_tensor_adaptor(self_: &Tensor, dim: &[i64], keepdim: bool, mode: i64) -> Result<Tensor> {
-    if let Some(_seen) = watched(&HASH_TENSOR_INFO, &[&self_, &dim, &keepdim, &mode]) {
-        return ops::hash_tensor(self_, dim, keepdim, mode);
-    }
-    fallback(&HASH_TENSOR_INFO, &[&self_, &dim, &keepdim, &mode])
+    adapted(&HASH_TENSOR_INFO, &[&self_, &dim, &keepdim, &mode], &mut |()| {
+        ops::hash_tensor(self_, dim, keepdim, mode)
+    })
 }
 
 fn hash_tensor_out_slot(
@@ -5723,12 +5350,16 @@ fn hash_tensor_out_slot(
     out: &mut Tensor,
 ) -> Result<()> {
     let given = args::HashTensor { self_, dim, keepdim, mode };
-    let m = f::hash_tensor_shape(&given)?;
-    let o0 =
-        m.out(&OutDtype::Exact("Expected result to be of dtype uint64, but got {got}"), out, &[self_])?;
-    if let Some(kernel) = HASH_TENSOR_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o0.tensor()))?;
-    }
+    let m = or_return!(f::hash_tensor_shape(&given));
+    let o0 = or_return!(m.out(
+        &OutDtype::Exact("Expected result to be of dtype uint64, but got {got}"),
+        out,
+        &[self_]
+    ));
+    or_return!(
+        HASH_TENSOR_KERNEL
+            .run(m.device, &mut |kernel: HashTensorKernel| -> Result<()> { kernel(&given, o0.tensor()) })
+    );
     o0.finish()
 }
 /// Type of [`HASH_TENSOR_OUT`].
@@ -5769,8 +5400,14 @@ pub(super) static HASH_TENSOR_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&HASH_TENSOR_INFO),
 };
 fn hash_tensor_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 4)?;
-    ops::hash_tensor_out(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?, arg(a, 3)?, &mut out)?;
+    let mut out = or_return!(arg::<Tensor>(a, 4));
+    or_return!(ops::hash_tensor_out(
+        or_return!(tensor_arg(a, 0)),
+        &or_return!(arg::<Vec<i64>>(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        &mut out
+    ));
     Ok(vec![out.into_value()])
 }
 fn hash_tensor_out_adaptor(
@@ -5780,10 +5417,11 @@ fn hash_tensor_out_adaptor(
     mode: i64,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&HASH_TENSOR_OUT_INFO, &[&self_, &dim, &keepdim, &mode, &&*out]) {
+    let values_: &[&dyn AsValue] = &[&self_, &dim, &keepdim, &mode, &&*out];
+    if let Some(_seen) = watched(&HASH_TENSOR_OUT_INFO, values_) {
         return ops::hash_tensor_out(self_, dim, keepdim, mode, out);
     }
-    let v = call_fallback(&HASH_TENSOR_OUT_INFO, &[&self_, &dim, &keepdim, &mode, &&*out])?;
-    *out = arg(&v, 0)?;
+    let v = or_return!(call_fallback(&HASH_TENSOR_OUT_INFO, values_));
+    *out = or_return!(arg(&v, 0));
     Ok(())
 }

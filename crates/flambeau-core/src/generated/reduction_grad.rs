@@ -30,7 +30,7 @@ impl Backward for SumBackward {
         let dim = self.dim.as_deref();
         let keepdim = self.keepdim;
         let self_sizes = &self.self_sizes[..];
-        let g0 = Some(sum_backward(grad, self_sizes, dim, keepdim)?);
+        let g0 = Some(or_return!(sum_backward(grad, self_sizes, dim, keepdim)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
@@ -42,7 +42,7 @@ fn sum_tangent(
     keepdim: bool,
     dtype: Option<DType>,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
+    rt::jvp_one(&mut |()| -> Result<Option<Tensor>> {
         let self_t = rt::tangent_or_zeros(self_)?;
         ops::sum(&self_t, dim, keepdim, dtype).map(Some)
     })
@@ -55,15 +55,18 @@ pub(super) fn sum_autograd(
     dtype: Option<DType>,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::sum(self_, dim, keepdim, dtype))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::sum(self_, dim, keepdim, dtype)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = SumBackward { dim: dim.map(|v| v.to_vec()), keepdim, self_sizes: size_vec(self_.sizes()) };
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = sum_tangent(self_, dim, keepdim, dtype)?;
-        rt::set_tangent(&out, t)?;
+        let t = sum_tangent(self_, dim, keepdim, dtype);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -75,8 +78,9 @@ pub(super) fn sum_out_autograd(
     dtype: Option<DType>,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("sum", &[self_], &[&*out])?;
-    rt::below(|| ops::sum_out(self_, dim, keepdim, dtype, out))
+    or_return!(rt::check_out("sum", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::sum_out(self_, dim, keepdim, dtype, out)
 }
 /// Node of `nansum`.
 pub struct NansumBackward {
@@ -90,8 +94,8 @@ impl Backward for NansumBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = self.dim.as_deref();
         let keepdim = self.keepdim;
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(nansum_backward(grad, self_, dim, keepdim)?);
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(nansum_backward(grad, self_, dim, keepdim)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -106,14 +110,11 @@ fn nansum_tangent(
     keepdim: bool,
     dtype: Option<DType>,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let duals: &[&Tensor] = &[self_];
-        rt::transposed(duals, &[self_], |mut a| {
-            let self_ = a.one()?;
-            let r = ops::nansum(self_, dim, keepdim, dtype)?;
-            Ok(vec![r])
-        })
-        .map(|t| t.into_iter().next())
+    let duals: &[&Tensor] = &[self_];
+    rt::transposed_one(duals, &[self_], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
+        let self_ = a.one()?;
+        let r = ops::nansum(self_, dim, keepdim, dtype)?;
+        Ok(vec![r])
     })
 }
 
@@ -124,16 +125,19 @@ pub(super) fn nansum_autograd(
     dtype: Option<DType>,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::nansum(self_, dim, keepdim, dtype))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::nansum(self_, dim, keepdim, dtype)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = NansumBackward { dim: dim.map(|v| v.to_vec()), keepdim, self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = nansum_tangent(self_, dim, keepdim, dtype)?;
-        rt::set_tangent(&out, t)?;
+        let t = nansum_tangent(self_, dim, keepdim, dtype);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -145,8 +149,9 @@ pub(super) fn nansum_out_autograd(
     dtype: Option<DType>,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("nansum", &[self_], &[&*out])?;
-    rt::below(|| ops::nansum_out(self_, dim, keepdim, dtype, out))
+    or_return!(rt::check_out("nansum", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::nansum_out(self_, dim, keepdim, dtype, out)
 }
 /// Node of `prod`.
 pub struct ProdBackward {
@@ -157,9 +162,9 @@ impl Backward for ProdBackward {
     const NAME: &'static str = "ProdBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack_last(cx, "result")?;
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(prod_backward(grad, self_, &result)?);
+        let result = &or_return!(self.result.unpack_last(cx, "result"));
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(prod_backward(grad, self_, &result)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -170,36 +175,37 @@ impl Backward for ProdBackward {
 #[cold]
 #[inline(never)]
 fn prod_tangent(self_: &Tensor, dtype: Option<DType>) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let duals: &[&Tensor] = &[self_];
-        rt::transposed(duals, &[self_], |mut a| {
-            let self_ = a.one()?;
-            let r = ops::prod(self_, dtype)?;
-            Ok(vec![r])
-        })
-        .map(|t| t.into_iter().next())
+    let duals: &[&Tensor] = &[self_];
+    rt::transposed_one(duals, &[self_], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
+        let self_ = a.one()?;
+        let r = ops::prod(self_, dtype)?;
+        Ok(vec![r])
     })
 }
 
 pub(super) fn prod_autograd(self_: &Tensor, dtype: Option<DType>) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::prod(self_, dtype))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::prod(self_, dtype)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = ProdBackward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = prod_tangent(self_, dtype)?;
-        rt::set_tangent(&out, t)?;
+        let t = prod_tangent(self_, dtype);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn prod_out_autograd(self_: &Tensor, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
-    rt::check_out("prod", &[self_], &[&*out])?;
-    rt::below(|| ops::prod_out(self_, dtype, out))
+    or_return!(rt::check_out("prod", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::prod_out(self_, dtype, out)
 }
 /// Node of `prod.dim_int`.
 pub struct ProdDimBackward {
@@ -214,9 +220,9 @@ impl Backward for ProdDimBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = self.dim;
         let keepdim = self.keepdim;
-        let result = &self.result.unpack_last(cx, "result")?;
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(prod_dim_backward(grad, self_, &result, dim, keepdim)?);
+        let result = &or_return!(self.result.unpack_last(cx, "result"));
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(prod_dim_backward(grad, self_, &result, dim, keepdim)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -227,14 +233,11 @@ impl Backward for ProdDimBackward {
 #[cold]
 #[inline(never)]
 fn prod_dim_tangent(self_: &Tensor, dim: i64, keepdim: bool, dtype: Option<DType>) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let duals: &[&Tensor] = &[self_];
-        rt::transposed(duals, &[self_], |mut a| {
-            let self_ = a.one()?;
-            let r = ops::prod_dim(self_, dim, keepdim, dtype)?;
-            Ok(vec![r])
-        })
-        .map(|t| t.into_iter().next())
+    let duals: &[&Tensor] = &[self_];
+    rt::transposed_one(duals, &[self_], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
+        let self_ = a.one()?;
+        let r = ops::prod_dim(self_, dim, keepdim, dtype)?;
+        Ok(vec![r])
     })
 }
 
@@ -245,17 +248,20 @@ pub(super) fn prod_dim_autograd(
     dtype: Option<DType>,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::prod_dim(self_, dim, keepdim, dtype))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::prod_dim(self_, dim, keepdim, dtype)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body =
             ProdDimBackward { dim, keepdim, result: Saved::output(&out, 0), self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = prod_dim_tangent(self_, dim, keepdim, dtype)?;
-        rt::set_tangent(&out, t)?;
+        let t = prod_dim_tangent(self_, dim, keepdim, dtype);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -267,8 +273,9 @@ pub(super) fn prod_dim_out_autograd(
     dtype: Option<DType>,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("prod", &[self_], &[&*out])?;
-    rt::below(|| ops::prod_dim_out(self_, dim, keepdim, dtype, out))
+    or_return!(rt::check_out("prod", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::prod_dim_out(self_, dim, keepdim, dtype, out)
 }
 /// Node of `mean.dim`.
 pub struct MeanBackward {
@@ -286,7 +293,7 @@ impl Backward for MeanBackward {
         let dim = self.dim.as_deref();
         let keepdim = self.keepdim;
         let self_sizes = &self.self_sizes[..];
-        let g0 = Some(mean_backward(grad, self_sizes, dim, keepdim)?);
+        let g0 = Some(or_return!(mean_backward(grad, self_sizes, dim, keepdim)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
@@ -298,7 +305,7 @@ fn mean_tangent(
     keepdim: bool,
     dtype: Option<DType>,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
+    rt::jvp_one(&mut |()| -> Result<Option<Tensor>> {
         let self_t = rt::tangent_or_zeros(self_)?;
         ops::mean(&self_t, dim, keepdim, dtype).map(Some)
     })
@@ -311,7 +318,10 @@ pub(super) fn mean_autograd(
     dtype: Option<DType>,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::mean(self_, dim, keepdim, dtype))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::mean(self_, dim, keepdim, dtype)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body =
@@ -319,8 +329,8 @@ pub(super) fn mean_autograd(
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = mean_tangent(self_, dim, keepdim, dtype)?;
-        rt::set_tangent(&out, t)?;
+        let t = mean_tangent(self_, dim, keepdim, dtype);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -332,8 +342,9 @@ pub(super) fn mean_out_autograd(
     dtype: Option<DType>,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("mean", &[self_], &[&*out])?;
-    rt::below(|| ops::mean_out(self_, dim, keepdim, dtype, out))
+    or_return!(rt::check_out("mean", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::mean_out(self_, dim, keepdim, dtype, out)
 }
 /// Node of `var.correction`.
 pub struct VarBackward {
@@ -349,8 +360,8 @@ impl Backward for VarBackward {
         let correction = self.correction;
         let dim = self.dim.as_deref();
         let keepdim = self.keepdim;
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(var_backward(grad, self_, dim, correction, keepdim)?);
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(var_backward(grad, self_, dim, correction, keepdim)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -365,14 +376,11 @@ fn var_tangent(
     correction: Option<Scalar>,
     keepdim: bool,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let duals: &[&Tensor] = &[self_];
-        rt::transposed(duals, &[self_], |mut a| {
-            let self_ = a.one()?;
-            let r = ops::var(self_, dim, correction, keepdim)?;
-            Ok(vec![r])
-        })
-        .map(|t| t.into_iter().next())
+    let duals: &[&Tensor] = &[self_];
+    rt::transposed_one(duals, &[self_], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
+        let self_ = a.one()?;
+        let r = ops::var(self_, dim, correction, keepdim)?;
+        Ok(vec![r])
     })
 }
 
@@ -383,17 +391,20 @@ pub(super) fn var_autograd(
     keepdim: bool,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::var(self_, dim, correction, keepdim))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::var(self_, dim, correction, keepdim)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body =
             VarBackward { correction, dim: dim.map(|v| v.to_vec()), keepdim, self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = var_tangent(self_, dim, correction, keepdim)?;
-        rt::set_tangent(&out, t)?;
+        let t = var_tangent(self_, dim, correction, keepdim);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -405,8 +416,9 @@ pub(super) fn var_out_autograd(
     keepdim: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("var", &[self_], &[&*out])?;
-    rt::below(|| ops::var_out(self_, dim, correction, keepdim, out))
+    or_return!(rt::check_out("var", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::var_out(self_, dim, correction, keepdim, out)
 }
 /// Node of `std.correction`.
 pub struct StdBackward {
@@ -423,9 +435,9 @@ impl Backward for StdBackward {
         let correction = self.correction;
         let dim = self.dim.as_deref();
         let keepdim = self.keepdim;
-        let result = &self.result.unpack_last(cx, "result")?;
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(std_backward(grad, self_, &result, dim, correction, keepdim)?);
+        let result = &or_return!(self.result.unpack_last(cx, "result"));
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(std_backward(grad, self_, &result, dim, correction, keepdim)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -441,14 +453,11 @@ fn std_tangent(
     correction: Option<Scalar>,
     keepdim: bool,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let duals: &[&Tensor] = &[self_];
-        rt::transposed(duals, &[self_], |mut a| {
-            let self_ = a.one()?;
-            let r = ops::std(self_, dim, correction, keepdim)?;
-            Ok(vec![r])
-        })
-        .map(|t| t.into_iter().next())
+    let duals: &[&Tensor] = &[self_];
+    rt::transposed_one(duals, &[self_], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
+        let self_ = a.one()?;
+        let r = ops::std(self_, dim, correction, keepdim)?;
+        Ok(vec![r])
     })
 }
 
@@ -459,7 +468,10 @@ pub(super) fn std_autograd(
     keepdim: bool,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::std(self_, dim, correction, keepdim))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::std(self_, dim, correction, keepdim)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = StdBackward {
@@ -469,12 +481,12 @@ pub(super) fn std_autograd(
             result: Saved::output(&out, 0),
             self_: Saved::input(self_),
         };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = std_tangent(self_, dim, correction, keepdim)?;
-        rt::set_tangent(&out, t)?;
+        let t = std_tangent(self_, dim, correction, keepdim);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -486,8 +498,9 @@ pub(super) fn std_out_autograd(
     keepdim: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("std", &[self_], &[&*out])?;
-    rt::below(|| ops::std_out(self_, dim, correction, keepdim, out))
+    or_return!(rt::check_out("std", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::std_out(self_, dim, correction, keepdim, out)
 }
 /// Node of `max`.
 pub struct MaxBackward {
@@ -498,9 +511,9 @@ impl Backward for MaxBackward {
     const NAME: &'static str = "MaxBackward1";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack_last(cx, "result")?;
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(evenly_distribute(grad, self_, &result)?);
+        let result = &or_return!(self.result.unpack_last(cx, "result"));
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(evenly_distribute(grad, self_, &result)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -511,36 +524,37 @@ impl Backward for MaxBackward {
 #[cold]
 #[inline(never)]
 fn max_tangent(self_: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let duals: &[&Tensor] = &[self_];
-        rt::transposed(duals, &[self_], |mut a| {
-            let self_ = a.one()?;
-            let r = ops::max(self_)?;
-            Ok(vec![r])
-        })
-        .map(|t| t.into_iter().next())
+    let duals: &[&Tensor] = &[self_];
+    rt::transposed_one(duals, &[self_], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
+        let self_ = a.one()?;
+        let r = ops::max(self_)?;
+        Ok(vec![r])
     })
 }
 
 pub(super) fn max_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::max(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::max(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = MaxBackward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = max_tangent(self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = max_tangent(self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn max_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("max", &[self_], &[&*out])?;
-    rt::below(|| ops::max_out(self_, out))
+    or_return!(rt::check_out("max", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::max_out(self_, out)
 }
 /// Node of `max.dim`.
 pub struct MaxDimBackward {
@@ -556,8 +570,8 @@ impl Backward for MaxDimBackward {
         let dim = self.dim;
         let keepdim = self.keepdim;
         let self_sizes = &self.self_sizes[..];
-        let result1 = &self.result1.unpack_last(cx, "result1")?;
-        let g0 = Some(value_selecting_backward(grad, dim, &result1, self_sizes, keepdim)?);
+        let result1 = &or_return!(self.result1.unpack_last(cx, "result1"));
+        let g0 = Some(or_return!(value_selecting_backward(grad, dim, &result1, self_sizes, keepdim)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -566,7 +580,10 @@ impl Backward for MaxDimBackward {
 }
 pub(super) fn max_dim_autograd(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
     let rec = rt::recording(&[self_]);
-    let (mut out0, out1) = rt::below(|| ops::max_dim(self_, dim, keepdim))?;
+    let (mut out0, out1) = or_return!({
+        let _below = rt::Below::new();
+        ops::max_dim(self_, dim, keepdim)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = MaxDimBackward {
@@ -584,7 +601,7 @@ pub(super) fn max_dim_autograd(self_: &Tensor, dim: i64, keepdim: bool) -> Resul
             let self_t = &self_t_;
             ok(value_selecting_jvp(self_t, dim, &result1, keepdim)).map(Some)
         })?;
-        rt::set_tangent(&out0, t)?;
+        rt::set_tangent(&out0, Ok(t))?;
     }
     Ok((out0, out1))
 }
@@ -596,8 +613,9 @@ pub(super) fn max_dim_out_autograd(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("max", &[self_], &[&*out0, &*out1])?;
-    rt::below(|| ops::max_dim_out(self_, dim, keepdim, out0, out1))
+    or_return!(rt::check_out("max", &[self_], &[&*out0, &*out1]));
+    let _below = rt::Below::new();
+    ops::max_dim_out(self_, dim, keepdim, out0, out1)
 }
 /// Node of `amax`.
 pub struct AmaxBackward {
@@ -612,9 +630,9 @@ impl Backward for AmaxBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = &self.dim[..];
         let keepdim = self.keepdim;
-        let result = &self.result.unpack_last(cx, "result")?;
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(scale_grad_by_count(grad, self_, &result, dim, keepdim)?);
+        let result = &or_return!(self.result.unpack_last(cx, "result"));
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(scale_grad_by_count(grad, self_, &result, dim, keepdim)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -625,20 +643,20 @@ impl Backward for AmaxBackward {
 #[cold]
 #[inline(never)]
 fn amax_tangent(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let duals: &[&Tensor] = &[self_];
-        rt::transposed(duals, &[self_], |mut a| {
-            let self_ = a.one()?;
-            let r = ops::amax(self_, dim, keepdim)?;
-            Ok(vec![r])
-        })
-        .map(|t| t.into_iter().next())
+    let duals: &[&Tensor] = &[self_];
+    rt::transposed_one(duals, &[self_], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
+        let self_ = a.one()?;
+        let r = ops::amax(self_, dim, keepdim)?;
+        Ok(vec![r])
     })
 }
 
 pub(super) fn amax_autograd(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::amax(self_, dim, keepdim))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::amax(self_, dim, keepdim)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = AmaxBackward {
@@ -647,19 +665,20 @@ pub(super) fn amax_autograd(self_: &Tensor, dim: &[i64], keepdim: bool) -> Resul
             result: Saved::output(&out, 0),
             self_: Saved::input(self_),
         };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = amax_tangent(self_, dim, keepdim)?;
-        rt::set_tangent(&out, t)?;
+        let t = amax_tangent(self_, dim, keepdim);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn amax_out_autograd(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
-    rt::check_out("amax", &[self_], &[&*out])?;
-    rt::below(|| ops::amax_out(self_, dim, keepdim, out))
+    or_return!(rt::check_out("amax", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::amax_out(self_, dim, keepdim, out)
 }
 pub(super) fn argmax_out_autograd(
     self_: &Tensor,
@@ -667,7 +686,8 @@ pub(super) fn argmax_out_autograd(
     keepdim: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::below(|| ops::argmax_out(self_, dim, keepdim, out))
+    let _below = rt::Below::new();
+    ops::argmax_out(self_, dim, keepdim, out)
 }
 /// Node of `min`.
 pub struct MinBackward {
@@ -678,9 +698,9 @@ impl Backward for MinBackward {
     const NAME: &'static str = "MinBackward1";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack_last(cx, "result")?;
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(evenly_distribute(grad, self_, &result)?);
+        let result = &or_return!(self.result.unpack_last(cx, "result"));
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(evenly_distribute(grad, self_, &result)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -691,36 +711,37 @@ impl Backward for MinBackward {
 #[cold]
 #[inline(never)]
 fn min_tangent(self_: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let duals: &[&Tensor] = &[self_];
-        rt::transposed(duals, &[self_], |mut a| {
-            let self_ = a.one()?;
-            let r = ops::min(self_)?;
-            Ok(vec![r])
-        })
-        .map(|t| t.into_iter().next())
+    let duals: &[&Tensor] = &[self_];
+    rt::transposed_one(duals, &[self_], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
+        let self_ = a.one()?;
+        let r = ops::min(self_)?;
+        Ok(vec![r])
     })
 }
 
 pub(super) fn min_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::min(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::min(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = MinBackward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = min_tangent(self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = min_tangent(self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn min_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("min", &[self_], &[&*out])?;
-    rt::below(|| ops::min_out(self_, out))
+    or_return!(rt::check_out("min", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::min_out(self_, out)
 }
 /// Node of `min.dim`.
 pub struct MinDimBackward {
@@ -736,8 +757,8 @@ impl Backward for MinDimBackward {
         let dim = self.dim;
         let keepdim = self.keepdim;
         let self_sizes = &self.self_sizes[..];
-        let result1 = &self.result1.unpack_last(cx, "result1")?;
-        let g0 = Some(value_selecting_backward(grad, dim, &result1, self_sizes, keepdim)?);
+        let result1 = &or_return!(self.result1.unpack_last(cx, "result1"));
+        let g0 = Some(or_return!(value_selecting_backward(grad, dim, &result1, self_sizes, keepdim)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -746,7 +767,10 @@ impl Backward for MinDimBackward {
 }
 pub(super) fn min_dim_autograd(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
     let rec = rt::recording(&[self_]);
-    let (mut out0, out1) = rt::below(|| ops::min_dim(self_, dim, keepdim))?;
+    let (mut out0, out1) = or_return!({
+        let _below = rt::Below::new();
+        ops::min_dim(self_, dim, keepdim)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = MinDimBackward {
@@ -764,7 +788,7 @@ pub(super) fn min_dim_autograd(self_: &Tensor, dim: i64, keepdim: bool) -> Resul
             let self_t = &self_t_;
             ok(value_selecting_jvp(self_t, dim, &result1, keepdim)).map(Some)
         })?;
-        rt::set_tangent(&out0, t)?;
+        rt::set_tangent(&out0, Ok(t))?;
     }
     Ok((out0, out1))
 }
@@ -776,8 +800,9 @@ pub(super) fn min_dim_out_autograd(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("min", &[self_], &[&*out0, &*out1])?;
-    rt::below(|| ops::min_dim_out(self_, dim, keepdim, out0, out1))
+    or_return!(rt::check_out("min", &[self_], &[&*out0, &*out1]));
+    let _below = rt::Below::new();
+    ops::min_dim_out(self_, dim, keepdim, out0, out1)
 }
 /// Node of `amin`.
 pub struct AminBackward {
@@ -792,9 +817,9 @@ impl Backward for AminBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = &self.dim[..];
         let keepdim = self.keepdim;
-        let result = &self.result.unpack_last(cx, "result")?;
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(scale_grad_by_count(grad, self_, &result, dim, keepdim)?);
+        let result = &or_return!(self.result.unpack_last(cx, "result"));
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(scale_grad_by_count(grad, self_, &result, dim, keepdim)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -805,20 +830,20 @@ impl Backward for AminBackward {
 #[cold]
 #[inline(never)]
 fn amin_tangent(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let duals: &[&Tensor] = &[self_];
-        rt::transposed(duals, &[self_], |mut a| {
-            let self_ = a.one()?;
-            let r = ops::amin(self_, dim, keepdim)?;
-            Ok(vec![r])
-        })
-        .map(|t| t.into_iter().next())
+    let duals: &[&Tensor] = &[self_];
+    rt::transposed_one(duals, &[self_], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
+        let self_ = a.one()?;
+        let r = ops::amin(self_, dim, keepdim)?;
+        Ok(vec![r])
     })
 }
 
 pub(super) fn amin_autograd(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::amin(self_, dim, keepdim))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::amin(self_, dim, keepdim)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = AminBackward {
@@ -827,19 +852,20 @@ pub(super) fn amin_autograd(self_: &Tensor, dim: &[i64], keepdim: bool) -> Resul
             result: Saved::output(&out, 0),
             self_: Saved::input(self_),
         };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = amin_tangent(self_, dim, keepdim)?;
-        rt::set_tangent(&out, t)?;
+        let t = amin_tangent(self_, dim, keepdim);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn amin_out_autograd(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
-    rt::check_out("amin", &[self_], &[&*out])?;
-    rt::below(|| ops::amin_out(self_, dim, keepdim, out))
+    or_return!(rt::check_out("amin", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::amin_out(self_, dim, keepdim, out)
 }
 pub(super) fn argmin_out_autograd(
     self_: &Tensor,
@@ -847,7 +873,8 @@ pub(super) fn argmin_out_autograd(
     keepdim: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::below(|| ops::argmin_out(self_, dim, keepdim, out))
+    let _below = rt::Below::new();
+    ops::argmin_out(self_, dim, keepdim, out)
 }
 /// Node of `aminmax`.
 pub struct AminmaxBackward {
@@ -862,10 +889,10 @@ impl Backward for AminmaxBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let dim = self.dim;
         let keepdim = self.keepdim;
-        let result0 = &self.result0.unpack_last(cx, "result0")?;
-        let result1 = &self.result1.unpack_last(cx, "result1")?;
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(aminmax_backward(grads, self_, &result0, &result1, dim, keepdim)?);
+        let result0 = &or_return!(self.result0.unpack_last(cx, "result0"));
+        let result1 = &or_return!(self.result1.unpack_last(cx, "result1"));
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(aminmax_backward(grads, self_, &result0, &result1, dim, keepdim)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -876,7 +903,10 @@ impl Backward for AminmaxBackward {
 }
 pub(super) fn aminmax_autograd(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<(Tensor, Tensor)> {
     let rec = rt::recording(&[self_]);
-    let (out0, out1) = rt::below(|| ops::aminmax(self_, dim, keepdim))?;
+    let (out0, out1) = or_return!({
+        let _below = rt::Below::new();
+        ops::aminmax(self_, dim, keepdim)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = AminmaxBackward {
@@ -886,20 +916,20 @@ pub(super) fn aminmax_autograd(self_: &Tensor, dim: Option<i64>, keepdim: bool) 
             result1: Saved::output(&out1, 1),
             self_: Saved::input(self_),
         };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record_multi(&[&out0, &out1], edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
+        let t = {
             let duals: &[&Tensor] = &[self_];
-            rt::transposed(duals, &[self_], |mut a| {
+            rt::transposed(duals, &[self_], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
                 let self_ = a.one()?;
                 let r = ops::aminmax(self_, dim, keepdim)?;
                 Ok(vec![r.0, r.1])
             })
-        })?;
+        }?;
         for (o, t) in [&out0, &out1].into_iter().zip(t) {
-            rt::set_tangent(o, Some(t))?;
+            rt::set_tangent(o, Ok(Some(t)))?;
         }
     }
     Ok((out0, out1))
@@ -912,14 +942,17 @@ pub(super) fn aminmax_out_autograd(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("aminmax", &[self_], &[&*out0, &*out1])?;
-    rt::below(|| ops::aminmax_out(self_, dim, keepdim, out0, out1))
+    or_return!(rt::check_out("aminmax", &[self_], &[&*out0, &*out1]));
+    let _below = rt::Below::new();
+    ops::aminmax_out(self_, dim, keepdim, out0, out1)
 }
 pub(super) fn all_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::below(|| ops::all_out(self_, out))
+    let _below = rt::Below::new();
+    ops::all_out(self_, out)
 }
 pub(super) fn all_dim_out_autograd(self_: &Tensor, dim: i64, keepdim: bool, out: &mut Tensor) -> Result<()> {
-    rt::below(|| ops::all_dim_out(self_, dim, keepdim, out))
+    let _below = rt::Below::new();
+    ops::all_dim_out(self_, dim, keepdim, out)
 }
 pub(super) fn all_dims_out_autograd(
     self_: &Tensor,
@@ -927,13 +960,16 @@ pub(super) fn all_dims_out_autograd(
     keepdim: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::below(|| ops::all_dims_out(self_, dim, keepdim, out))
+    let _below = rt::Below::new();
+    ops::all_dims_out(self_, dim, keepdim, out)
 }
 pub(super) fn any_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::below(|| ops::any_out(self_, out))
+    let _below = rt::Below::new();
+    ops::any_out(self_, out)
 }
 pub(super) fn any_dim_out_autograd(self_: &Tensor, dim: i64, keepdim: bool, out: &mut Tensor) -> Result<()> {
-    rt::below(|| ops::any_dim_out(self_, dim, keepdim, out))
+    let _below = rt::Below::new();
+    ops::any_dim_out(self_, dim, keepdim, out)
 }
 pub(super) fn any_dims_out_autograd(
     self_: &Tensor,
@@ -941,7 +977,8 @@ pub(super) fn any_dims_out_autograd(
     keepdim: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::below(|| ops::any_dims_out(self_, dim, keepdim, out))
+    let _below = rt::Below::new();
+    ops::any_dims_out(self_, dim, keepdim, out)
 }
 /// Node of `median.dim`.
 pub struct MedianDimBackward {
@@ -957,8 +994,8 @@ impl Backward for MedianDimBackward {
         let dim = self.dim;
         let keepdim = self.keepdim;
         let self_sizes = &self.self_sizes[..];
-        let result1 = &self.result1.unpack_last(cx, "result1")?;
-        let g0 = Some(value_selecting_backward(grad, dim, &result1, self_sizes, keepdim)?);
+        let result1 = &or_return!(self.result1.unpack_last(cx, "result1"));
+        let g0 = Some(or_return!(value_selecting_backward(grad, dim, &result1, self_sizes, keepdim)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -967,7 +1004,10 @@ impl Backward for MedianDimBackward {
 }
 pub(super) fn median_dim_autograd(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
     let rec = rt::recording(&[self_]);
-    let (mut out0, out1) = rt::below(|| ops::median_dim(self_, dim, keepdim))?;
+    let (mut out0, out1) = or_return!({
+        let _below = rt::Below::new();
+        ops::median_dim(self_, dim, keepdim)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = MedianDimBackward {
@@ -985,7 +1025,7 @@ pub(super) fn median_dim_autograd(self_: &Tensor, dim: i64, keepdim: bool) -> Re
             let self_t = &self_t_;
             ok(value_selecting_jvp(self_t, dim, &result1, keepdim)).map(Some)
         })?;
-        rt::set_tangent(&out0, t)?;
+        rt::set_tangent(&out0, Ok(t))?;
     }
     Ok((out0, out1))
 }
@@ -997,8 +1037,9 @@ pub(super) fn median_dim_out_autograd(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("median", &[self_], &[&*out0, &*out1])?;
-    rt::below(|| ops::median_dim_out(self_, dim, keepdim, out0, out1))
+    or_return!(rt::check_out("median", &[self_], &[&*out0, &*out1]));
+    let _below = rt::Below::new();
+    ops::median_dim_out(self_, dim, keepdim, out0, out1)
 }
 /// Node of `nanmedian.dim`.
 pub struct NanmedianDimBackward {
@@ -1014,8 +1055,8 @@ impl Backward for NanmedianDimBackward {
         let dim = self.dim;
         let keepdim = self.keepdim;
         let self_sizes = &self.self_sizes[..];
-        let result1 = &self.result1.unpack_last(cx, "result1")?;
-        let g0 = Some(value_selecting_backward(grad, dim, &result1, self_sizes, keepdim)?);
+        let result1 = &or_return!(self.result1.unpack_last(cx, "result1"));
+        let g0 = Some(or_return!(value_selecting_backward(grad, dim, &result1, self_sizes, keepdim)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -1024,7 +1065,10 @@ impl Backward for NanmedianDimBackward {
 }
 pub(super) fn nanmedian_dim_autograd(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
     let rec = rt::recording(&[self_]);
-    let (mut out0, out1) = rt::below(|| ops::nanmedian_dim(self_, dim, keepdim))?;
+    let (mut out0, out1) = or_return!({
+        let _below = rt::Below::new();
+        ops::nanmedian_dim(self_, dim, keepdim)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = NanmedianDimBackward {
@@ -1042,7 +1086,7 @@ pub(super) fn nanmedian_dim_autograd(self_: &Tensor, dim: i64, keepdim: bool) ->
             let self_t = &self_t_;
             ok(value_selecting_jvp(self_t, dim, &result1, keepdim)).map(Some)
         })?;
-        rt::set_tangent(&out0, t)?;
+        rt::set_tangent(&out0, Ok(t))?;
     }
     Ok((out0, out1))
 }
@@ -1054,8 +1098,9 @@ pub(super) fn nanmedian_dim_out_autograd(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("nanmedian", &[self_], &[&*out0, &*out1])?;
-    rt::below(|| ops::nanmedian_dim_out(self_, dim, keepdim, out0, out1))
+    or_return!(rt::check_out("nanmedian", &[self_], &[&*out0, &*out1]));
+    let _below = rt::Below::new();
+    ops::nanmedian_dim_out(self_, dim, keepdim, out0, out1)
 }
 /// Node of `mode`.
 pub struct ModeBackward {
@@ -1071,8 +1116,8 @@ impl Backward for ModeBackward {
         let dim = self.dim;
         let keepdim = self.keepdim;
         let self_sizes = &self.self_sizes[..];
-        let result1 = &self.result1.unpack_last(cx, "result1")?;
-        let g0 = Some(value_selecting_backward(grad, dim, &result1, self_sizes, keepdim)?);
+        let result1 = &or_return!(self.result1.unpack_last(cx, "result1"));
+        let g0 = Some(or_return!(value_selecting_backward(grad, dim, &result1, self_sizes, keepdim)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -1081,7 +1126,10 @@ impl Backward for ModeBackward {
 }
 pub(super) fn mode_autograd(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
     let rec = rt::recording(&[self_]);
-    let (mut out0, out1) = rt::below(|| ops::mode(self_, dim, keepdim))?;
+    let (mut out0, out1) = or_return!({
+        let _below = rt::Below::new();
+        ops::mode(self_, dim, keepdim)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body =
@@ -1095,7 +1143,7 @@ pub(super) fn mode_autograd(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(
             let self_t = &self_t_;
             ok(value_selecting_jvp(self_t, dim, &result1, keepdim)).map(Some)
         })?;
-        rt::set_tangent(&out0, t)?;
+        rt::set_tangent(&out0, Ok(t))?;
     }
     Ok((out0, out1))
 }
@@ -1107,8 +1155,9 @@ pub(super) fn mode_out_autograd(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("mode", &[self_], &[&*out0, &*out1])?;
-    rt::below(|| ops::mode_out(self_, dim, keepdim, out0, out1))
+    or_return!(rt::check_out("mode", &[self_], &[&*out0, &*out1]));
+    let _below = rt::Below::new();
+    ops::mode_out(self_, dim, keepdim, out0, out1)
 }
 /// Node of `kthvalue`.
 pub struct KthvalueBackward {
@@ -1124,8 +1173,8 @@ impl Backward for KthvalueBackward {
         let dim = self.dim;
         let keepdim = self.keepdim;
         let self_sizes = &self.self_sizes[..];
-        let result1 = &self.result1.unpack_last(cx, "result1")?;
-        let g0 = Some(value_selecting_backward(grad, dim, &result1, self_sizes, keepdim)?);
+        let result1 = &or_return!(self.result1.unpack_last(cx, "result1"));
+        let g0 = Some(or_return!(value_selecting_backward(grad, dim, &result1, self_sizes, keepdim)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -1134,7 +1183,10 @@ impl Backward for KthvalueBackward {
 }
 pub(super) fn kthvalue_autograd(self_: &Tensor, k: i64, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
     let rec = rt::recording(&[self_]);
-    let (mut out0, out1) = rt::below(|| ops::kthvalue(self_, k, dim, keepdim))?;
+    let (mut out0, out1) = or_return!({
+        let _below = rt::Below::new();
+        ops::kthvalue(self_, k, dim, keepdim)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = KthvalueBackward {
@@ -1152,7 +1204,7 @@ pub(super) fn kthvalue_autograd(self_: &Tensor, k: i64, dim: i64, keepdim: bool)
             let self_t = &self_t_;
             ok(value_selecting_jvp(self_t, dim, &result1, keepdim)).map(Some)
         })?;
-        rt::set_tangent(&out0, t)?;
+        rt::set_tangent(&out0, Ok(t))?;
     }
     Ok((out0, out1))
 }
@@ -1165,8 +1217,9 @@ pub(super) fn kthvalue_out_autograd(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("kthvalue", &[self_], &[&*out0, &*out1])?;
-    rt::below(|| ops::kthvalue_out(self_, k, dim, keepdim, out0, out1))
+    or_return!(rt::check_out("kthvalue", &[self_], &[&*out0, &*out1]));
+    let _below = rt::Below::new();
+    ops::kthvalue_out(self_, k, dim, keepdim, out0, out1)
 }
 /// Node of `linalg_vector_norm`.
 pub struct LinalgVectorNormBackward {
@@ -1183,9 +1236,9 @@ impl Backward for LinalgVectorNormBackward {
         let dim = self.dim.as_deref();
         let keepdim = self.keepdim;
         let ord = self.ord;
-        let result = &self.result.unpack_last(cx, "result")?;
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = vector_norm_backward(grad, self_, ord, dim, keepdim, &result)?;
+        let result = &or_return!(self.result.unpack_last(cx, "result"));
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = or_return!(vector_norm_backward(grad, self_, ord, dim, keepdim, &result));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -1202,14 +1255,11 @@ fn linalg_vector_norm_tangent(
     keepdim: bool,
     dtype: Option<DType>,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let duals: &[&Tensor] = &[self_];
-        rt::transposed(duals, &[self_], |mut a| {
-            let self_ = a.one()?;
-            let r = ops::linalg_vector_norm(self_, ord, dim, keepdim, dtype)?;
-            Ok(vec![r])
-        })
-        .map(|t| t.into_iter().next())
+    let duals: &[&Tensor] = &[self_];
+    rt::transposed_one(duals, &[self_], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
+        let self_ = a.one()?;
+        let r = ops::linalg_vector_norm(self_, ord, dim, keepdim, dtype)?;
+        Ok(vec![r])
     })
 }
 
@@ -1221,7 +1271,10 @@ pub(super) fn linalg_vector_norm_autograd(
     dtype: Option<DType>,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::linalg_vector_norm(self_, ord, dim, keepdim, dtype))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::linalg_vector_norm(self_, ord, dim, keepdim, dtype)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = LinalgVectorNormBackward {
@@ -1231,12 +1284,12 @@ pub(super) fn linalg_vector_norm_autograd(
             result: Saved::output(&out, 0),
             self_: Saved::input(self_),
         };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = linalg_vector_norm_tangent(self_, ord, dim, keepdim, dtype)?;
-        rt::set_tangent(&out, t)?;
+        let t = linalg_vector_norm_tangent(self_, ord, dim, keepdim, dtype);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -1249,8 +1302,9 @@ pub(super) fn linalg_vector_norm_out_autograd(
     dtype: Option<DType>,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("linalg_vector_norm", &[self_], &[&*out])?;
-    rt::below(|| ops::linalg_vector_norm_out(self_, ord, dim, keepdim, dtype, out))
+    or_return!(rt::check_out("linalg_vector_norm", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::linalg_vector_norm_out(self_, ord, dim, keepdim, dtype, out)
 }
 /// Node of `logsumexp`.
 pub struct LogsumexpBackward {
@@ -1265,9 +1319,9 @@ impl Backward for LogsumexpBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = &self.dim[..];
         let keepdim = self.keepdim;
-        let result = &self.result.unpack_last(cx, "result")?;
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(logsumexp_backward(grad, self_, &result, dim, keepdim)?);
+        let result = &or_return!(self.result.unpack_last(cx, "result"));
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(logsumexp_backward(grad, self_, &result, dim, keepdim)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -1278,20 +1332,20 @@ impl Backward for LogsumexpBackward {
 #[cold]
 #[inline(never)]
 fn logsumexp_tangent(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let duals: &[&Tensor] = &[self_];
-        rt::transposed(duals, &[self_], |mut a| {
-            let self_ = a.one()?;
-            let r = ops::logsumexp(self_, dim, keepdim)?;
-            Ok(vec![r])
-        })
-        .map(|t| t.into_iter().next())
+    let duals: &[&Tensor] = &[self_];
+    rt::transposed_one(duals, &[self_], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
+        let self_ = a.one()?;
+        let r = ops::logsumexp(self_, dim, keepdim)?;
+        Ok(vec![r])
     })
 }
 
 pub(super) fn logsumexp_autograd(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::logsumexp(self_, dim, keepdim))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::logsumexp(self_, dim, keepdim)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = LogsumexpBackward {
@@ -1300,12 +1354,12 @@ pub(super) fn logsumexp_autograd(self_: &Tensor, dim: &[i64], keepdim: bool) -> 
             result: Saved::output(&out, 0),
             self_: Saved::input(self_),
         };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = logsumexp_tangent(self_, dim, keepdim)?;
-        rt::set_tangent(&out, t)?;
+        let t = logsumexp_tangent(self_, dim, keepdim);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -1316,8 +1370,9 @@ pub(super) fn logsumexp_out_autograd(
     keepdim: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("logsumexp", &[self_], &[&*out])?;
-    rt::below(|| ops::logsumexp_out(self_, dim, keepdim, out))
+    or_return!(rt::check_out("logsumexp", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::logsumexp_out(self_, dim, keepdim, out)
 }
 pub(super) fn hash_tensor_out_autograd(
     self_: &Tensor,
@@ -1326,5 +1381,6 @@ pub(super) fn hash_tensor_out_autograd(
     mode: i64,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::below(|| ops::hash_tensor_out(self_, dim, keepdim, mode, out))
+    let _below = rt::Below::new();
+    ops::hash_tensor_out(self_, dim, keepdim, mode, out)
 }

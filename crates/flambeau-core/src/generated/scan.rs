@@ -3,7 +3,7 @@
 //! Operators of the family `scan`.
 
 #[allow(unused_imports)]
-use super::{D, a, args, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, calls, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::scan as f;
 
@@ -11,15 +11,13 @@ use crate::ops::scan as f;
 pub type CumsumKernel = fn(&args::Cumsum, &Tensor) -> Result<()>;
 /// The kernels of `cumsum`.
 pub static CUMSUM_KERNEL: Kernel<CumsumKernel> =
-    Kernel::new(f::cumsum_cpu, &[&CUMSUM, &CUMSUM_, &CUMSUM_OUT]);
+    Kernel::new(f::cumsum_cpu, &[CUMSUM.any(), CUMSUM_.any(), CUMSUM_OUT.any()]);
 
 fn cumsum_slot(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
     let given = args::Cumsum { self_, dim, dtype };
-    let m = f::cumsum_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = CUMSUM_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::cumsum_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(CUMSUM_KERNEL.run(m.device, &mut |kernel: CumsumKernel| -> Result<()> { kernel(&given, &o) }));
     Ok(o)
 }
 /// Type of [`CUMSUM`].
@@ -61,22 +59,19 @@ pub(super) static CUMSUM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn cumsum_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::cumsum(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_i_od_to_t(ops::cumsum, a)
 }
 fn cumsum_adaptor(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
-    if let Some(_seen) = watched(&CUMSUM_INFO, &[&self_, &dim, &dtype]) {
-        return ops::cumsum(self_, dim, dtype);
-    }
-    fallback(&CUMSUM_INFO, &[&self_, &dim, &dtype])
+    calls::adapt_t_i_od_to_t(&CUMSUM_INFO, ops::cumsum, self_, dim, dtype)
 }
 
 fn cumsum_inplace_slot(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<()> {
     let given = args::Cumsum { self_, dim, dtype };
-    let m = f::cumsum_shape(&given)?;
-    let o = m.inplace(self_)?;
-    if let Some(kernel) = CUMSUM_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o.tensor()))?;
-    }
+    let m = or_return!(f::cumsum_shape(&given));
+    let o = or_return!(m.inplace(self_));
+    or_return!(
+        CUMSUM_KERNEL.run(m.device, &mut |kernel: CumsumKernel| -> Result<()> { kernel(&given, o.tensor()) })
+    );
     o.finish()
 }
 /// Type of [`CUMSUM_`].
@@ -115,24 +110,21 @@ pub(super) static CUMSUM__INFO: OpInfo = OpInfo {
     functional: Some(&CUMSUM_INFO),
 };
 fn cumsum_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::cumsum_(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_i_od(ops::cumsum_, a, &[0])
 }
 fn cumsum_inplace_adaptor(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<()> {
-    if let Some(_seen) = watched(&CUMSUM__INFO, &[&self_, &dim, &dtype]) {
-        return ops::cumsum_(self_, dim, dtype);
-    }
-    call_fallback(&CUMSUM__INFO, &[&self_, &dim, &dtype]).map(drop)
+    calls::adapt_t_i_od(&CUMSUM__INFO, ops::cumsum_, self_, dim, dtype)
 }
 
 fn cumsum_out_slot(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
     let dtype = dtype.or(Some(out.dtype()));
     let given = args::Cumsum { self_, dim, dtype };
-    let m = f::cumsum_shape(&given)?;
-    let o0 = m.out(&OutDtype::EXACT, out, &[self_])?;
-    if let Some(kernel) = CUMSUM_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o0.tensor()))?;
-    }
+    let m = or_return!(f::cumsum_shape(&given));
+    let o0 = or_return!(m.out(&OutDtype::EXACT, out, &[self_]));
+    or_return!(
+        CUMSUM_KERNEL
+            .run(m.device, &mut |kernel: CumsumKernel| -> Result<()> { kernel(&given, o0.tensor()) })
+    );
     o0.finish()
 }
 /// Type of [`CUMSUM_OUT`].
@@ -172,32 +164,25 @@ pub(super) static CUMSUM_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&CUMSUM_INFO),
 };
 fn cumsum_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 3)?;
-    ops::cumsum_out(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_i_od_w(ops::cumsum_out, a)
 }
 fn cumsum_out_adaptor(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&CUMSUM_OUT_INFO, &[&self_, &dim, &dtype, &&*out]) {
-        return ops::cumsum_out(self_, dim, dtype, out);
-    }
-    let v = call_fallback(&CUMSUM_OUT_INFO, &[&self_, &dim, &dtype, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_i_od_w(&CUMSUM_OUT_INFO, ops::cumsum_out, self_, dim, dtype, out)
 }
 
 /// A back end's kernel of `cumprod`.
 pub type CumprodKernel = fn(&args::Cumprod, &Tensor) -> Result<()>;
 /// The kernels of `cumprod`.
 pub static CUMPROD_KERNEL: Kernel<CumprodKernel> =
-    Kernel::new(f::cumprod_cpu, &[&CUMPROD, &CUMPROD_, &CUMPROD_OUT]);
+    Kernel::new(f::cumprod_cpu, &[CUMPROD.any(), CUMPROD_.any(), CUMPROD_OUT.any()]);
 
 fn cumprod_slot(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
     let given = args::Cumprod { self_, dim, dtype };
-    let m = f::cumprod_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = CUMPROD_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::cumprod_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(
+        CUMPROD_KERNEL.run(m.device, &mut |kernel: CumprodKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`CUMPROD`].
@@ -243,22 +228,20 @@ pub(super) static CUMPROD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn cumprod_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::cumprod(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_i_od_to_t(ops::cumprod, a)
 }
 fn cumprod_adaptor(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
-    if let Some(_seen) = watched(&CUMPROD_INFO, &[&self_, &dim, &dtype]) {
-        return ops::cumprod(self_, dim, dtype);
-    }
-    fallback(&CUMPROD_INFO, &[&self_, &dim, &dtype])
+    calls::adapt_t_i_od_to_t(&CUMPROD_INFO, ops::cumprod, self_, dim, dtype)
 }
 
 fn cumprod_inplace_slot(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<()> {
     let given = args::Cumprod { self_, dim, dtype };
-    let m = f::cumprod_shape(&given)?;
-    let o = m.inplace(self_)?;
-    if let Some(kernel) = CUMPROD_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o.tensor()))?;
-    }
+    let m = or_return!(f::cumprod_shape(&given));
+    let o = or_return!(m.inplace(self_));
+    or_return!(
+        CUMPROD_KERNEL
+            .run(m.device, &mut |kernel: CumprodKernel| -> Result<()> { kernel(&given, o.tensor()) })
+    );
     o.finish()
 }
 /// Type of [`CUMPROD_`].
@@ -297,24 +280,21 @@ pub(super) static CUMPROD__INFO: OpInfo = OpInfo {
     functional: Some(&CUMPROD_INFO),
 };
 fn cumprod_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::cumprod_(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_i_od(ops::cumprod_, a, &[0])
 }
 fn cumprod_inplace_adaptor(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<()> {
-    if let Some(_seen) = watched(&CUMPROD__INFO, &[&self_, &dim, &dtype]) {
-        return ops::cumprod_(self_, dim, dtype);
-    }
-    call_fallback(&CUMPROD__INFO, &[&self_, &dim, &dtype]).map(drop)
+    calls::adapt_t_i_od(&CUMPROD__INFO, ops::cumprod_, self_, dim, dtype)
 }
 
 fn cumprod_out_slot(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
     let dtype = dtype.or(Some(out.dtype()));
     let given = args::Cumprod { self_, dim, dtype };
-    let m = f::cumprod_shape(&given)?;
-    let o0 = m.out(&OutDtype::EXACT, out, &[self_])?;
-    if let Some(kernel) = CUMPROD_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o0.tensor()))?;
-    }
+    let m = or_return!(f::cumprod_shape(&given));
+    let o0 = or_return!(m.out(&OutDtype::EXACT, out, &[self_]));
+    or_return!(
+        CUMPROD_KERNEL
+            .run(m.device, &mut |kernel: CumprodKernel| -> Result<()> { kernel(&given, o0.tensor()) })
+    );
     o0.finish()
 }
 /// Type of [`CUMPROD_OUT`].
@@ -354,31 +334,26 @@ pub(super) static CUMPROD_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&CUMPROD_INFO),
 };
 fn cumprod_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 3)?;
-    ops::cumprod_out(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_i_od_w(ops::cumprod_out, a)
 }
 fn cumprod_out_adaptor(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&CUMPROD_OUT_INFO, &[&self_, &dim, &dtype, &&*out]) {
-        return ops::cumprod_out(self_, dim, dtype, out);
-    }
-    let v = call_fallback(&CUMPROD_OUT_INFO, &[&self_, &dim, &dtype, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_i_od_w(&CUMPROD_OUT_INFO, ops::cumprod_out, self_, dim, dtype, out)
 }
 
 /// A back end's kernel of `cummax`.
 pub type CummaxKernel = fn(&args::Cummax, [&Tensor; 2]) -> Result<()>;
 /// The kernels of `cummax`.
-pub static CUMMAX_KERNEL: Kernel<CummaxKernel> = Kernel::new(f::cummax_cpu, &[&CUMMAX, &CUMMAX_OUT]);
+pub static CUMMAX_KERNEL: Kernel<CummaxKernel> =
+    Kernel::new(f::cummax_cpu, &[CUMMAX.any(), CUMMAX_OUT.any()]);
 
 fn cummax_slot(self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
     let given = args::Cummax { self_, dim };
-    let m = f::cummax_shape(&given)?;
-    let o = [m[0].alloc()?, m[1].alloc()?];
-    if let Some(kernel) = CUMMAX_KERNEL.of(m[0].device)? {
-        soft(|| kernel(&given, [&o[0], &o[1]]))?;
-    }
+    let m = or_return!(f::cummax_shape(&given));
+    let o = [or_return!(m[0].alloc()), or_return!(m[1].alloc())];
+    or_return!(
+        CUMMAX_KERNEL
+            .run(m[0].device, &mut |kernel: CummaxKernel| -> Result<()> { kernel(&given, [&o[0], &o[1]]) })
+    );
     let [o0, o1] = o;
     Ok((o0, o1))
 }
@@ -410,23 +385,22 @@ pub(super) static CUMMAX_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn cummax_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::cummax(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
+    calls::boxed_t_i_to_t_t(ops::cummax, a)
 }
 fn cummax_adaptor(self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
-    if let Some(_seen) = watched(&CUMMAX_INFO, &[&self_, &dim]) {
-        return ops::cummax(self_, dim);
-    }
-    fallback(&CUMMAX_INFO, &[&self_, &dim])
+    calls::adapt_t_i_to_t_t(&CUMMAX_INFO, ops::cummax, self_, dim)
 }
 
 fn cummax_out_slot(self_: &Tensor, dim: i64, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
     let given = args::Cummax { self_, dim };
-    let m = f::cummax_shape(&given)?;
-    let o0 = m[0].out(&OutDtype::Exact("expected scalar_type {want} but found {got}"), out0, &[self_])?;
-    let o1 = m[1].out(&OutDtype::Exact("expected scalar_type {want} but found {got}"), out1, &[self_])?;
-    if let Some(kernel) = CUMMAX_KERNEL.of(m[0].device)? {
-        soft(|| kernel(&given, [o0.tensor(), o1.tensor()]))?;
-    }
+    let m = or_return!(f::cummax_shape(&given));
+    let o0 =
+        or_return!(m[0].out(&OutDtype::Exact("expected scalar_type {want} but found {got}"), out0, &[self_]));
+    let o1 =
+        or_return!(m[1].out(&OutDtype::Exact("expected scalar_type {want} but found {got}"), out1, &[self_]));
+    or_return!(CUMMAX_KERNEL.run(m[0].device, &mut |kernel: CummaxKernel| -> Result<()> {
+        kernel(&given, [o0.tensor(), o1.tensor()])
+    }));
     o0.finish()?;
     o1.finish()
 }
@@ -467,33 +441,26 @@ pub(super) static CUMMAX_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&CUMMAX_INFO),
 };
 fn cummax_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out0 = arg::<Tensor>(a, 2)?;
-    let mut out1 = arg::<Tensor>(a, 3)?;
-    ops::cummax_out(tensor_arg(a, 0)?, arg(a, 1)?, &mut out0, &mut out1)?;
-    Ok(vec![out0.into_value(), out1.into_value()])
+    calls::boxed_t_i_w_w(ops::cummax_out, a)
 }
 fn cummax_out_adaptor(self_: &Tensor, dim: i64, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&CUMMAX_OUT_INFO, &[&self_, &dim, &&*out0, &&*out1]) {
-        return ops::cummax_out(self_, dim, out0, out1);
-    }
-    let v = call_fallback(&CUMMAX_OUT_INFO, &[&self_, &dim, &&*out0, &&*out1])?;
-    *out0 = arg(&v, 0)?;
-    *out1 = arg(&v, 1)?;
-    Ok(())
+    calls::adapt_t_i_w_w(&CUMMAX_OUT_INFO, ops::cummax_out, self_, dim, out0, out1)
 }
 
 /// A back end's kernel of `cummin`.
 pub type CumminKernel = fn(&args::Cummin, [&Tensor; 2]) -> Result<()>;
 /// The kernels of `cummin`.
-pub static CUMMIN_KERNEL: Kernel<CumminKernel> = Kernel::new(f::cummin_cpu, &[&CUMMIN, &CUMMIN_OUT]);
+pub static CUMMIN_KERNEL: Kernel<CumminKernel> =
+    Kernel::new(f::cummin_cpu, &[CUMMIN.any(), CUMMIN_OUT.any()]);
 
 fn cummin_slot(self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
     let given = args::Cummin { self_, dim };
-    let m = f::cummin_shape(&given)?;
-    let o = [m[0].alloc()?, m[1].alloc()?];
-    if let Some(kernel) = CUMMIN_KERNEL.of(m[0].device)? {
-        soft(|| kernel(&given, [&o[0], &o[1]]))?;
-    }
+    let m = or_return!(f::cummin_shape(&given));
+    let o = [or_return!(m[0].alloc()), or_return!(m[1].alloc())];
+    or_return!(
+        CUMMIN_KERNEL
+            .run(m[0].device, &mut |kernel: CumminKernel| -> Result<()> { kernel(&given, [&o[0], &o[1]]) })
+    );
     let [o0, o1] = o;
     Ok((o0, o1))
 }
@@ -525,23 +492,22 @@ pub(super) static CUMMIN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn cummin_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::cummin(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
+    calls::boxed_t_i_to_t_t(ops::cummin, a)
 }
 fn cummin_adaptor(self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
-    if let Some(_seen) = watched(&CUMMIN_INFO, &[&self_, &dim]) {
-        return ops::cummin(self_, dim);
-    }
-    fallback(&CUMMIN_INFO, &[&self_, &dim])
+    calls::adapt_t_i_to_t_t(&CUMMIN_INFO, ops::cummin, self_, dim)
 }
 
 fn cummin_out_slot(self_: &Tensor, dim: i64, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
     let given = args::Cummin { self_, dim };
-    let m = f::cummin_shape(&given)?;
-    let o0 = m[0].out(&OutDtype::Exact("expected scalar_type {want} but found {got}"), out0, &[self_])?;
-    let o1 = m[1].out(&OutDtype::Exact("expected scalar_type {want} but found {got}"), out1, &[self_])?;
-    if let Some(kernel) = CUMMIN_KERNEL.of(m[0].device)? {
-        soft(|| kernel(&given, [o0.tensor(), o1.tensor()]))?;
-    }
+    let m = or_return!(f::cummin_shape(&given));
+    let o0 =
+        or_return!(m[0].out(&OutDtype::Exact("expected scalar_type {want} but found {got}"), out0, &[self_]));
+    let o1 =
+        or_return!(m[1].out(&OutDtype::Exact("expected scalar_type {want} but found {got}"), out1, &[self_]));
+    or_return!(CUMMIN_KERNEL.run(m[0].device, &mut |kernel: CumminKernel| -> Result<()> {
+        kernel(&given, [o0.tensor(), o1.tensor()])
+    }));
     o0.finish()?;
     o1.finish()
 }
@@ -582,34 +548,26 @@ pub(super) static CUMMIN_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&CUMMIN_INFO),
 };
 fn cummin_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out0 = arg::<Tensor>(a, 2)?;
-    let mut out1 = arg::<Tensor>(a, 3)?;
-    ops::cummin_out(tensor_arg(a, 0)?, arg(a, 1)?, &mut out0, &mut out1)?;
-    Ok(vec![out0.into_value(), out1.into_value()])
+    calls::boxed_t_i_w_w(ops::cummin_out, a)
 }
 fn cummin_out_adaptor(self_: &Tensor, dim: i64, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&CUMMIN_OUT_INFO, &[&self_, &dim, &&*out0, &&*out1]) {
-        return ops::cummin_out(self_, dim, out0, out1);
-    }
-    let v = call_fallback(&CUMMIN_OUT_INFO, &[&self_, &dim, &&*out0, &&*out1])?;
-    *out0 = arg(&v, 0)?;
-    *out1 = arg(&v, 1)?;
-    Ok(())
+    calls::adapt_t_i_w_w(&CUMMIN_OUT_INFO, ops::cummin_out, self_, dim, out0, out1)
 }
 
 /// A back end's kernel of `logcumsumexp`.
 pub type LogcumsumexpKernel = fn(&args::Logcumsumexp, &Tensor) -> Result<()>;
 /// The kernels of `logcumsumexp`.
 pub static LOGCUMSUMEXP_KERNEL: Kernel<LogcumsumexpKernel> =
-    Kernel::new(f::logcumsumexp_cpu, &[&LOGCUMSUMEXP, &LOGCUMSUMEXP_OUT]);
+    Kernel::new(f::logcumsumexp_cpu, &[LOGCUMSUMEXP.any(), LOGCUMSUMEXP_OUT.any()]);
 
 fn logcumsumexp_slot(self_: &Tensor, dim: i64) -> Result<Tensor> {
     let given = args::Logcumsumexp { self_, dim };
-    let m = f::logcumsumexp_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = LOGCUMSUMEXP_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::logcumsumexp_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(
+        LOGCUMSUMEXP_KERNEL
+            .run(m.device, &mut |kernel: LogcumsumexpKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`LOGCUMSUMEXP`].
@@ -644,22 +602,21 @@ pub(super) static LOGCUMSUMEXP_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn logcumsumexp_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::logcumsumexp(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
+    calls::boxed_t_i_to_t(ops::logcumsumexp, a)
 }
 fn logcumsumexp_adaptor(self_: &Tensor, dim: i64) -> Result<Tensor> {
-    if let Some(_seen) = watched(&LOGCUMSUMEXP_INFO, &[&self_, &dim]) {
-        return ops::logcumsumexp(self_, dim);
-    }
-    fallback(&LOGCUMSUMEXP_INFO, &[&self_, &dim])
+    calls::adapt_t_i_to_t(&LOGCUMSUMEXP_INFO, ops::logcumsumexp, self_, dim)
 }
 
 fn logcumsumexp_out_slot(self_: &Tensor, dim: i64, out: &mut Tensor) -> Result<()> {
     let given = args::Logcumsumexp { self_, dim };
-    let m = f::logcumsumexp_shape(&given)?;
-    let o0 = m.out(&OutDtype::Exact("expected scalar_type {want} but found {got}"), out, &[self_])?;
-    if let Some(kernel) = LOGCUMSUMEXP_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o0.tensor()))?;
-    }
+    let m = or_return!(f::logcumsumexp_shape(&given));
+    let o0 =
+        or_return!(m.out(&OutDtype::Exact("expected scalar_type {want} but found {got}"), out, &[self_]));
+    or_return!(
+        LOGCUMSUMEXP_KERNEL
+            .run(m.device, &mut |kernel: LogcumsumexpKernel| -> Result<()> { kernel(&given, o0.tensor()) })
+    );
     o0.finish()
 }
 /// Type of [`LOGCUMSUMEXP_OUT`].
@@ -698,17 +655,10 @@ pub(super) static LOGCUMSUMEXP_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LOGCUMSUMEXP_INFO),
 };
 fn logcumsumexp_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::logcumsumexp_out(tensor_arg(a, 0)?, arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_i_w(ops::logcumsumexp_out, a)
 }
 fn logcumsumexp_out_adaptor(self_: &Tensor, dim: i64, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&LOGCUMSUMEXP_OUT_INFO, &[&self_, &dim, &&*out]) {
-        return ops::logcumsumexp_out(self_, dim, out);
-    }
-    let v = call_fallback(&LOGCUMSUMEXP_OUT_INFO, &[&self_, &dim, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_i_w(&LOGCUMSUMEXP_OUT_INFO, ops::logcumsumexp_out, self_, dim, out)
 }
 
 /// Type of [`TRAPEZOID_X`].
@@ -740,13 +690,10 @@ pub(super) static TRAPEZOID_X_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn trapezoid_x_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::trapezoid_x(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_t_i_to_t(ops::trapezoid_x, a)
 }
 fn trapezoid_x_adaptor(y: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
-    if let Some(_seen) = watched(&TRAPEZOID_X_INFO, &[&y, &x, &dim]) {
-        return ops::trapezoid_x(y, x, dim);
-    }
-    fallback(&TRAPEZOID_X_INFO, &[&y, &x, &dim])
+    calls::adapt_t_t_i_to_t(&TRAPEZOID_X_INFO, ops::trapezoid_x, y, x, dim)
 }
 
 /// Type of [`TRAPEZOID`].
@@ -777,13 +724,10 @@ pub(super) static TRAPEZOID_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn trapezoid_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::trapezoid(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_n_i_to_t(ops::trapezoid, a)
 }
 fn trapezoid_adaptor(y: &Tensor, dx: Scalar, dim: i64) -> Result<Tensor> {
-    if let Some(_seen) = watched(&TRAPEZOID_INFO, &[&y, &dx, &dim]) {
-        return ops::trapezoid(y, dx, dim);
-    }
-    fallback(&TRAPEZOID_INFO, &[&y, &dx, &dim])
+    calls::adapt_t_n_i_to_t(&TRAPEZOID_INFO, ops::trapezoid, y, dx, dim)
 }
 
 /// Type of [`CUMULATIVE_TRAPEZOID_X`].
@@ -815,13 +759,10 @@ pub(super) static CUMULATIVE_TRAPEZOID_X_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn cumulative_trapezoid_x_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::cumulative_trapezoid_x(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_t_i_to_t(ops::cumulative_trapezoid_x, a)
 }
 fn cumulative_trapezoid_x_adaptor(y: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
-    if let Some(_seen) = watched(&CUMULATIVE_TRAPEZOID_X_INFO, &[&y, &x, &dim]) {
-        return ops::cumulative_trapezoid_x(y, x, dim);
-    }
-    fallback(&CUMULATIVE_TRAPEZOID_X_INFO, &[&y, &x, &dim])
+    calls::adapt_t_t_i_to_t(&CUMULATIVE_TRAPEZOID_X_INFO, ops::cumulative_trapezoid_x, y, x, dim)
 }
 
 /// Type of [`CUMULATIVE_TRAPEZOID`].
@@ -853,11 +794,8 @@ pub(super) static CUMULATIVE_TRAPEZOID_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn cumulative_trapezoid_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::cumulative_trapezoid(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_n_i_to_t(ops::cumulative_trapezoid, a)
 }
 fn cumulative_trapezoid_adaptor(y: &Tensor, dx: Scalar, dim: i64) -> Result<Tensor> {
-    if let Some(_seen) = watched(&CUMULATIVE_TRAPEZOID_INFO, &[&y, &dx, &dim]) {
-        return ops::cumulative_trapezoid(y, dx, dim);
-    }
-    fallback(&CUMULATIVE_TRAPEZOID_INFO, &[&y, &dx, &dim])
+    calls::adapt_t_n_i_to_t(&CUMULATIVE_TRAPEZOID_INFO, ops::cumulative_trapezoid, y, dx, dim)
 }

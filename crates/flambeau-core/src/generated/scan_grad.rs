@@ -23,14 +23,14 @@ impl Backward for CumsumBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = self.dim;
-        let g0 = Some(cumsum_backward(grad, dim)?);
+        let g0 = Some(or_return!(cumsum_backward(grad, dim)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 #[cold]
 #[inline(never)]
 fn cumsum_tangent(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
+    rt::jvp_one(&mut |()| -> Result<Option<Tensor>> {
         let self_t = rt::tangent_or_zeros(self_)?;
         ops::cumsum(&self_t, dim, dtype).map(Some)
     })
@@ -38,36 +38,44 @@ fn cumsum_tangent(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Opti
 
 pub(super) fn cumsum_autograd(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::cumsum(self_, dim, dtype))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::cumsum(self_, dim, dtype)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = CumsumBackward { dim };
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = cumsum_tangent(self_, dim, dtype)?;
-        rt::set_tangent(&out, t)?;
+        let t = cumsum_tangent(self_, dim, dtype);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn cumsum_inplace_autograd(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<()> {
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    if rec {
         let edges = Edges::of([Some(self_)]);
-        Some(edges)
-    } else {
-        None
-    };
-    rt::below(|| ops::cumsum_(self_, dim, dtype))?;
-    if let Some(edges) = before {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::cumsum_(self_, dim, dtype)
+        });
         let body = CumsumBackward { dim };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::cumsum_(self_, dim, dtype)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = cumsum_tangent(self_, dim, dtype)?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = cumsum_tangent(self_, dim, dtype);
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
@@ -78,8 +86,9 @@ pub(super) fn cumsum_out_autograd(
     dtype: Option<DType>,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("cumsum", &[self_], &[&*out])?;
-    rt::below(|| ops::cumsum_out(self_, dim, dtype, out))
+    or_return!(rt::check_out("cumsum", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::cumsum_out(self_, dim, dtype, out)
 }
 /// Node of `cumprod`.
 pub struct CumprodBackward {
@@ -92,9 +101,9 @@ impl Backward for CumprodBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = self.dim;
-        let result = &self.result.unpack_last(cx, "result")?;
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(cumprod_backward(grad, self_, dim, &result)?);
+        let result = &or_return!(self.result.unpack_last(cx, "result"));
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(cumprod_backward(grad, self_, dim, &result)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -105,54 +114,59 @@ impl Backward for CumprodBackward {
 #[cold]
 #[inline(never)]
 fn cumprod_tangent(self_: &Tensor, dim: i64, dtype: Option<DType>, old: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let duals: &[&Tensor] = &[self_];
-        let self_ = old;
-        rt::transposed(duals, &[self_], |mut a| {
-            let self_ = a.one()?;
-            let r = ops::cumprod(self_, dim, dtype)?;
-            Ok(vec![r])
-        })
-        .map(|t| t.into_iter().next())
+    let duals: &[&Tensor] = &[self_];
+    let self_ = old;
+    rt::transposed_one(duals, &[self_], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
+        let self_ = a.one()?;
+        let r = ops::cumprod(self_, dim, dtype)?;
+        Ok(vec![r])
     })
 }
 
 pub(super) fn cumprod_autograd(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::cumprod(self_, dim, dtype))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::cumprod(self_, dim, dtype)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = CumprodBackward { dim, result: Saved::output(&out, 0), self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = cumprod_tangent(self_, dim, dtype, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = cumprod_tangent(self_, dim, dtype, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn cumprod_inplace_autograd(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<()> {
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
+    if rec {
         let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
-        rt::check_saved()?;
-        Some((edges, s_self_))
-    } else {
-        None
-    };
-    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
-    rt::below(|| ops::cumprod_(self_, dim, dtype))?;
-    if let Some((edges, s_self_)) = before {
+        or_return!(rt::check_saved());
+        or_return!({
+            let _below = rt::Below::new();
+            ops::cumprod_(self_, dim, dtype)
+        });
         let body = CumprodBackward { dim, result: Saved::output(self_, 0), self_: s_self_ };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::cumprod_(self_, dim, dtype)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = cumprod_tangent(self_, dim, dtype, old.as_ref().unwrap_or(self_))?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = cumprod_tangent(self_, dim, dtype, old.as_ref().unwrap_or(self_));
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
@@ -163,8 +177,9 @@ pub(super) fn cumprod_out_autograd(
     dtype: Option<DType>,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("cumprod", &[self_], &[&*out])?;
-    rt::below(|| ops::cumprod_out(self_, dim, dtype, out))
+    or_return!(rt::check_out("cumprod", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::cumprod_out(self_, dim, dtype, out)
 }
 /// Node of `cummax`.
 pub struct CummaxBackward {
@@ -178,8 +193,8 @@ impl Backward for CummaxBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = self.dim;
         let self_sizes = &self.self_sizes[..];
-        let result1 = &self.result1.unpack_last(cx, "result1")?;
-        let g0 = Some(cumulative_select_backward(grad, self_sizes, dim, &result1)?);
+        let result1 = &or_return!(self.result1.unpack_last(cx, "result1"));
+        let g0 = Some(or_return!(cumulative_select_backward(grad, self_sizes, dim, &result1)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -188,7 +203,10 @@ impl Backward for CummaxBackward {
 }
 pub(super) fn cummax_autograd(self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
     let rec = rt::recording(&[self_]);
-    let (mut out0, out1) = rt::below(|| ops::cummax(self_, dim))?;
+    let (mut out0, out1) = or_return!({
+        let _below = rt::Below::new();
+        ops::cummax(self_, dim)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = CummaxBackward { dim, result1: Saved::input(&out1), self_sizes: size_vec(self_.sizes()) };
@@ -201,7 +219,7 @@ pub(super) fn cummax_autograd(self_: &Tensor, dim: i64) -> Result<(Tensor, Tenso
             let self_t = &self_t_;
             ok(take_along_jvp(self_t, dim, &result1)).map(Some)
         })?;
-        rt::set_tangent(&out0, t)?;
+        rt::set_tangent(&out0, Ok(t))?;
     }
     Ok((out0, out1))
 }
@@ -212,8 +230,9 @@ pub(super) fn cummax_out_autograd(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("cummax", &[self_], &[&*out0, &*out1])?;
-    rt::below(|| ops::cummax_out(self_, dim, out0, out1))
+    or_return!(rt::check_out("cummax", &[self_], &[&*out0, &*out1]));
+    let _below = rt::Below::new();
+    ops::cummax_out(self_, dim, out0, out1)
 }
 /// Node of `cummin`.
 pub struct CumminBackward {
@@ -227,8 +246,8 @@ impl Backward for CumminBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = self.dim;
         let self_sizes = &self.self_sizes[..];
-        let result1 = &self.result1.unpack_last(cx, "result1")?;
-        let g0 = Some(cumulative_select_backward(grad, self_sizes, dim, &result1)?);
+        let result1 = &or_return!(self.result1.unpack_last(cx, "result1"));
+        let g0 = Some(or_return!(cumulative_select_backward(grad, self_sizes, dim, &result1)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -237,7 +256,10 @@ impl Backward for CumminBackward {
 }
 pub(super) fn cummin_autograd(self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
     let rec = rt::recording(&[self_]);
-    let (mut out0, out1) = rt::below(|| ops::cummin(self_, dim))?;
+    let (mut out0, out1) = or_return!({
+        let _below = rt::Below::new();
+        ops::cummin(self_, dim)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = CumminBackward { dim, result1: Saved::input(&out1), self_sizes: size_vec(self_.sizes()) };
@@ -250,7 +272,7 @@ pub(super) fn cummin_autograd(self_: &Tensor, dim: i64) -> Result<(Tensor, Tenso
             let self_t = &self_t_;
             ok(take_along_jvp(self_t, dim, &result1)).map(Some)
         })?;
-        rt::set_tangent(&out0, t)?;
+        rt::set_tangent(&out0, Ok(t))?;
     }
     Ok((out0, out1))
 }
@@ -261,8 +283,9 @@ pub(super) fn cummin_out_autograd(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("cummin", &[self_], &[&*out0, &*out1])?;
-    rt::below(|| ops::cummin_out(self_, dim, out0, out1))
+    or_return!(rt::check_out("cummin", &[self_], &[&*out0, &*out1]));
+    let _below = rt::Below::new();
+    ops::cummin_out(self_, dim, out0, out1)
 }
 /// Node of `logcumsumexp`.
 pub struct LogcumsumexpBackward {
@@ -275,9 +298,9 @@ impl Backward for LogcumsumexpBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = self.dim;
-        let result = &self.result.unpack_last(cx, "result")?;
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(logcumsumexp_backward(grad, self_, &result, dim)?);
+        let result = &or_return!(self.result.unpack_last(cx, "result"));
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(logcumsumexp_backward(grad, self_, &result, dim)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -288,34 +311,35 @@ impl Backward for LogcumsumexpBackward {
 #[cold]
 #[inline(never)]
 fn logcumsumexp_tangent(self_: &Tensor, dim: i64) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let duals: &[&Tensor] = &[self_];
-        rt::transposed(duals, &[self_], |mut a| {
-            let self_ = a.one()?;
-            let r = ops::logcumsumexp(self_, dim)?;
-            Ok(vec![r])
-        })
-        .map(|t| t.into_iter().next())
+    let duals: &[&Tensor] = &[self_];
+    rt::transposed_one(duals, &[self_], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
+        let self_ = a.one()?;
+        let r = ops::logcumsumexp(self_, dim)?;
+        Ok(vec![r])
     })
 }
 
 pub(super) fn logcumsumexp_autograd(self_: &Tensor, dim: i64) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::logcumsumexp(self_, dim))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::logcumsumexp(self_, dim)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = LogcumsumexpBackward { dim, result: Saved::output(&out, 0), self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = logcumsumexp_tangent(self_, dim)?;
-        rt::set_tangent(&out, t)?;
+        let t = logcumsumexp_tangent(self_, dim);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn logcumsumexp_out_autograd(self_: &Tensor, dim: i64, out: &mut Tensor) -> Result<()> {
-    rt::check_out("logcumsumexp", &[self_], &[&*out])?;
-    rt::below(|| ops::logcumsumexp_out(self_, dim, out))
+    or_return!(rt::check_out("logcumsumexp", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::logcumsumexp_out(self_, dim, out)
 }

@@ -3,7 +3,7 @@
 //! Operators of the family `softmax`.
 
 #[allow(unused_imports)]
-use super::{D, a, args, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, calls, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::softmax as f;
 
@@ -11,15 +11,16 @@ use crate::ops::softmax as f;
 pub type SoftmaxDataKernel = fn(&args::SoftmaxData, &Tensor) -> Result<()>;
 /// The kernels of `_softmax`.
 pub static SOFTMAX_DATA_KERNEL: Kernel<SoftmaxDataKernel> =
-    Kernel::new(f::softmax_data_cpu, &[&SOFTMAX_DATA, &SOFTMAX_DATA_OUT]);
+    Kernel::new(f::softmax_data_cpu, &[SOFTMAX_DATA.any(), SOFTMAX_DATA_OUT.any()]);
 
 fn softmax_data_slot(self_: &Tensor, dim: i64, half_to_float: bool) -> Result<Tensor> {
     let given = args::SoftmaxData { self_, dim, half_to_float };
-    let m = f::softmax_data_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = SOFTMAX_DATA_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::softmax_data_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(
+        SOFTMAX_DATA_KERNEL
+            .run(m.device, &mut |kernel: SoftmaxDataKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`SOFTMAX_DATA`].
@@ -58,22 +59,20 @@ pub(super) static SOFTMAX_DATA_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn softmax_data_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::softmax_data(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_i_b_to_t(ops::softmax_data, a)
 }
 fn softmax_data_adaptor(self_: &Tensor, dim: i64, half_to_float: bool) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SOFTMAX_DATA_INFO, &[&self_, &dim, &half_to_float]) {
-        return ops::softmax_data(self_, dim, half_to_float);
-    }
-    fallback(&SOFTMAX_DATA_INFO, &[&self_, &dim, &half_to_float])
+    calls::adapt_t_i_b_to_t(&SOFTMAX_DATA_INFO, ops::softmax_data, self_, dim, half_to_float)
 }
 
 fn softmax_data_out_slot(self_: &Tensor, dim: i64, half_to_float: bool, out: &mut Tensor) -> Result<()> {
     let given = args::SoftmaxData { self_, dim, half_to_float };
-    let m = f::softmax_data_shape(&given)?;
-    let o0 = m.out(&OutDtype::Cast, out, &[self_])?;
-    if let Some(kernel) = SOFTMAX_DATA_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o0.tensor()))?;
-    }
+    let m = or_return!(f::softmax_data_shape(&given));
+    let o0 = or_return!(m.out(&OutDtype::Cast, out, &[self_]));
+    or_return!(
+        SOFTMAX_DATA_KERNEL
+            .run(m.device, &mut |kernel: SoftmaxDataKernel| -> Result<()> { kernel(&given, o0.tensor()) })
+    );
     o0.finish()
 }
 /// Type of [`SOFTMAX_DATA_OUT`].
@@ -113,24 +112,19 @@ pub(super) static SOFTMAX_DATA_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&SOFTMAX_DATA_INFO),
 };
 fn softmax_data_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 3)?;
-    ops::softmax_data_out(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_i_b_w(ops::softmax_data_out, a)
 }
 fn softmax_data_out_adaptor(self_: &Tensor, dim: i64, half_to_float: bool, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&SOFTMAX_DATA_OUT_INFO, &[&self_, &dim, &half_to_float, &&*out]) {
-        return ops::softmax_data_out(self_, dim, half_to_float, out);
-    }
-    let v = call_fallback(&SOFTMAX_DATA_OUT_INFO, &[&self_, &dim, &half_to_float, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_i_b_w(&SOFTMAX_DATA_OUT_INFO, ops::softmax_data_out, self_, dim, half_to_float, out)
 }
 
 /// A back end's kernel of `_softmax_backward_data`.
 pub type SoftmaxBackwardDataKernel = fn(&args::SoftmaxBackwardData, &Tensor) -> Result<()>;
 /// The kernels of `_softmax_backward_data`.
-pub static SOFTMAX_BACKWARD_DATA_KERNEL: Kernel<SoftmaxBackwardDataKernel> =
-    Kernel::new(f::softmax_backward_data_cpu, &[&SOFTMAX_BACKWARD_DATA, &SOFTMAX_BACKWARD_DATA_OUT]);
+pub static SOFTMAX_BACKWARD_DATA_KERNEL: Kernel<SoftmaxBackwardDataKernel> = Kernel::new(
+    f::softmax_backward_data_cpu,
+    &[SOFTMAX_BACKWARD_DATA.any(), SOFTMAX_BACKWARD_DATA_OUT.any()],
+);
 
 fn softmax_backward_data_slot(
     grad_output: &Tensor,
@@ -139,11 +133,12 @@ fn softmax_backward_data_slot(
     input_dtype: DType,
 ) -> Result<Tensor> {
     let given = args::SoftmaxBackwardData { grad_output, output, dim, input_dtype };
-    let m = f::softmax_backward_data_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = SOFTMAX_BACKWARD_DATA_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::softmax_backward_data_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(
+        SOFTMAX_BACKWARD_DATA_KERNEL
+            .run(m.device, &mut |kernel: SoftmaxBackwardDataKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`SOFTMAX_BACKWARD_DATA`].
@@ -183,7 +178,7 @@ pub(super) static SOFTMAX_BACKWARD_DATA_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn softmax_backward_data_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::softmax_backward_data(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
+    calls::boxed_t_t_i_d_to_t(ops::softmax_backward_data, a)
 }
 fn softmax_backward_data_adaptor(
     grad_output: &Tensor,
@@ -191,10 +186,14 @@ fn softmax_backward_data_adaptor(
     dim: i64,
     input_dtype: DType,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SOFTMAX_BACKWARD_DATA_INFO, &[&grad_output, &output, &dim, &input_dtype]) {
-        return ops::softmax_backward_data(grad_output, output, dim, input_dtype);
-    }
-    fallback(&SOFTMAX_BACKWARD_DATA_INFO, &[&grad_output, &output, &dim, &input_dtype])
+    calls::adapt_t_t_i_d_to_t(
+        &SOFTMAX_BACKWARD_DATA_INFO,
+        ops::softmax_backward_data,
+        grad_output,
+        output,
+        dim,
+        input_dtype,
+    )
 }
 
 fn softmax_backward_data_out_slot(
@@ -205,11 +204,13 @@ fn softmax_backward_data_out_slot(
     out: &mut Tensor,
 ) -> Result<()> {
     let given = args::SoftmaxBackwardData { grad_output, output, dim, input_dtype };
-    let m = f::softmax_backward_data_shape(&given)?;
-    let o0 = m.out(&OutDtype::Cast, out, &[grad_output, output])?;
-    if let Some(kernel) = SOFTMAX_BACKWARD_DATA_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o0.tensor()))?;
-    }
+    let m = or_return!(f::softmax_backward_data_shape(&given));
+    let o0 = or_return!(m.out(&OutDtype::Cast, out, &[grad_output, output]));
+    or_return!(
+        SOFTMAX_BACKWARD_DATA_KERNEL.run(m.device, &mut |kernel: SoftmaxBackwardDataKernel| -> Result<()> {
+            kernel(&given, o0.tensor())
+        })
+    );
     o0.finish()
 }
 /// Type of [`SOFTMAX_BACKWARD_DATA_OUT`].
@@ -250,9 +251,7 @@ pub(super) static SOFTMAX_BACKWARD_DATA_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&SOFTMAX_BACKWARD_DATA_INFO),
 };
 fn softmax_backward_data_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 4)?;
-    ops::softmax_backward_data_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_i_d_w(ops::softmax_backward_data_out, a)
 }
 fn softmax_backward_data_out_adaptor(
     grad_output: &Tensor,
@@ -261,15 +260,15 @@ fn softmax_backward_data_out_adaptor(
     input_dtype: DType,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) =
-        watched(&SOFTMAX_BACKWARD_DATA_OUT_INFO, &[&grad_output, &output, &dim, &input_dtype, &&*out])
-    {
-        return ops::softmax_backward_data_out(grad_output, output, dim, input_dtype, out);
-    }
-    let v =
-        call_fallback(&SOFTMAX_BACKWARD_DATA_OUT_INFO, &[&grad_output, &output, &dim, &input_dtype, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_i_d_w(
+        &SOFTMAX_BACKWARD_DATA_OUT_INFO,
+        ops::softmax_backward_data_out,
+        grad_output,
+        output,
+        dim,
+        input_dtype,
+        out,
+    )
 }
 
 /// Type of [`SOFTMAX`].
@@ -312,18 +311,15 @@ pub(super) static SOFTMAX_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn softmax_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::softmax(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_i_od_to_t(ops::softmax, a)
 }
 fn softmax_adaptor(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SOFTMAX_INFO, &[&self_, &dim, &dtype]) {
-        return ops::softmax(self_, dim, dtype);
-    }
-    fallback(&SOFTMAX_INFO, &[&self_, &dim, &dtype])
+    calls::adapt_t_i_od_to_t(&SOFTMAX_INFO, ops::softmax, self_, dim, dtype)
 }
 
 fn softmax_out_cpu(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("aten::softmax", &[], &[&*out])?;
-    let r = f::softmax(self_, dim, dtype)?;
+    let r = or_return!(f::softmax(self_, dim, dtype));
     out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`SOFTMAX_OUT`].
@@ -356,32 +352,26 @@ pub(super) static SOFTMAX_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&SOFTMAX_INFO),
 };
 fn softmax_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 3)?;
-    ops::softmax_out(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_i_od_w(ops::softmax_out, a)
 }
 fn softmax_out_adaptor(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&SOFTMAX_OUT_INFO, &[&self_, &dim, &dtype, &&*out]) {
-        return ops::softmax_out(self_, dim, dtype, out);
-    }
-    let v = call_fallback(&SOFTMAX_OUT_INFO, &[&self_, &dim, &dtype, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_i_od_w(&SOFTMAX_OUT_INFO, ops::softmax_out, self_, dim, dtype, out)
 }
 
 /// A back end's kernel of `_log_softmax`.
 pub type LogSoftmaxDataKernel = fn(&args::LogSoftmaxData, &Tensor) -> Result<()>;
 /// The kernels of `_log_softmax`.
 pub static LOG_SOFTMAX_DATA_KERNEL: Kernel<LogSoftmaxDataKernel> =
-    Kernel::new(f::log_softmax_data_cpu, &[&LOG_SOFTMAX_DATA, &LOG_SOFTMAX_DATA_OUT]);
+    Kernel::new(f::log_softmax_data_cpu, &[LOG_SOFTMAX_DATA.any(), LOG_SOFTMAX_DATA_OUT.any()]);
 
 fn log_softmax_data_slot(self_: &Tensor, dim: i64, half_to_float: bool) -> Result<Tensor> {
     let given = args::LogSoftmaxData { self_, dim, half_to_float };
-    let m = f::log_softmax_data_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = LOG_SOFTMAX_DATA_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::log_softmax_data_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(
+        LOG_SOFTMAX_DATA_KERNEL
+            .run(m.device, &mut |kernel: LogSoftmaxDataKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`LOG_SOFTMAX_DATA`].
@@ -420,22 +410,20 @@ pub(super) static LOG_SOFTMAX_DATA_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn log_softmax_data_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::log_softmax_data(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_i_b_to_t(ops::log_softmax_data, a)
 }
 fn log_softmax_data_adaptor(self_: &Tensor, dim: i64, half_to_float: bool) -> Result<Tensor> {
-    if let Some(_seen) = watched(&LOG_SOFTMAX_DATA_INFO, &[&self_, &dim, &half_to_float]) {
-        return ops::log_softmax_data(self_, dim, half_to_float);
-    }
-    fallback(&LOG_SOFTMAX_DATA_INFO, &[&self_, &dim, &half_to_float])
+    calls::adapt_t_i_b_to_t(&LOG_SOFTMAX_DATA_INFO, ops::log_softmax_data, self_, dim, half_to_float)
 }
 
 fn log_softmax_data_out_slot(self_: &Tensor, dim: i64, half_to_float: bool, out: &mut Tensor) -> Result<()> {
     let given = args::LogSoftmaxData { self_, dim, half_to_float };
-    let m = f::log_softmax_data_shape(&given)?;
-    let o0 = m.out(&OutDtype::Cast, out, &[self_])?;
-    if let Some(kernel) = LOG_SOFTMAX_DATA_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o0.tensor()))?;
-    }
+    let m = or_return!(f::log_softmax_data_shape(&given));
+    let o0 = or_return!(m.out(&OutDtype::Cast, out, &[self_]));
+    or_return!(
+        LOG_SOFTMAX_DATA_KERNEL
+            .run(m.device, &mut |kernel: LogSoftmaxDataKernel| -> Result<()> { kernel(&given, o0.tensor()) })
+    );
     o0.finish()
 }
 /// Type of [`LOG_SOFTMAX_DATA_OUT`].
@@ -475,9 +463,7 @@ pub(super) static LOG_SOFTMAX_DATA_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LOG_SOFTMAX_DATA_INFO),
 };
 fn log_softmax_data_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 3)?;
-    ops::log_softmax_data_out(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_i_b_w(ops::log_softmax_data_out, a)
 }
 fn log_softmax_data_out_adaptor(
     self_: &Tensor,
@@ -485,12 +471,14 @@ fn log_softmax_data_out_adaptor(
     half_to_float: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&LOG_SOFTMAX_DATA_OUT_INFO, &[&self_, &dim, &half_to_float, &&*out]) {
-        return ops::log_softmax_data_out(self_, dim, half_to_float, out);
-    }
-    let v = call_fallback(&LOG_SOFTMAX_DATA_OUT_INFO, &[&self_, &dim, &half_to_float, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_i_b_w(
+        &LOG_SOFTMAX_DATA_OUT_INFO,
+        ops::log_softmax_data_out,
+        self_,
+        dim,
+        half_to_float,
+        out,
+    )
 }
 
 /// A back end's kernel of `_log_softmax_backward_data`.
@@ -498,7 +486,7 @@ pub type LogSoftmaxBackwardDataKernel = fn(&args::LogSoftmaxBackwardData, &Tenso
 /// The kernels of `_log_softmax_backward_data`.
 pub static LOG_SOFTMAX_BACKWARD_DATA_KERNEL: Kernel<LogSoftmaxBackwardDataKernel> = Kernel::new(
     f::log_softmax_backward_data_cpu,
-    &[&LOG_SOFTMAX_BACKWARD_DATA, &LOG_SOFTMAX_BACKWARD_DATA_OUT],
+    &[LOG_SOFTMAX_BACKWARD_DATA.any(), LOG_SOFTMAX_BACKWARD_DATA_OUT.any()],
 );
 
 fn log_softmax_backward_data_slot(
@@ -508,11 +496,12 @@ fn log_softmax_backward_data_slot(
     input_dtype: DType,
 ) -> Result<Tensor> {
     let given = args::LogSoftmaxBackwardData { grad_output, output, dim, input_dtype };
-    let m = f::log_softmax_backward_data_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = LOG_SOFTMAX_BACKWARD_DATA_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::log_softmax_backward_data_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(
+        LOG_SOFTMAX_BACKWARD_DATA_KERNEL
+            .run(m.device, &mut |kernel: LogSoftmaxBackwardDataKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`LOG_SOFTMAX_BACKWARD_DATA`].
@@ -552,8 +541,7 @@ pub(super) static LOG_SOFTMAX_BACKWARD_DATA_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn log_softmax_backward_data_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::log_softmax_backward_data(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?
-        .into_values()
+    calls::boxed_t_t_i_d_to_t(ops::log_softmax_backward_data, a)
 }
 fn log_softmax_backward_data_adaptor(
     grad_output: &Tensor,
@@ -561,12 +549,14 @@ fn log_softmax_backward_data_adaptor(
     dim: i64,
     input_dtype: DType,
 ) -> Result<Tensor> {
-    if let Some(_seen) =
-        watched(&LOG_SOFTMAX_BACKWARD_DATA_INFO, &[&grad_output, &output, &dim, &input_dtype])
-    {
-        return ops::log_softmax_backward_data(grad_output, output, dim, input_dtype);
-    }
-    fallback(&LOG_SOFTMAX_BACKWARD_DATA_INFO, &[&grad_output, &output, &dim, &input_dtype])
+    calls::adapt_t_t_i_d_to_t(
+        &LOG_SOFTMAX_BACKWARD_DATA_INFO,
+        ops::log_softmax_backward_data,
+        grad_output,
+        output,
+        dim,
+        input_dtype,
+    )
 }
 
 fn log_softmax_backward_data_out_slot(
@@ -577,11 +567,14 @@ fn log_softmax_backward_data_out_slot(
     out: &mut Tensor,
 ) -> Result<()> {
     let given = args::LogSoftmaxBackwardData { grad_output, output, dim, input_dtype };
-    let m = f::log_softmax_backward_data_shape(&given)?;
-    let o0 = m.out(&OutDtype::Cast, out, &[grad_output, output])?;
-    if let Some(kernel) = LOG_SOFTMAX_BACKWARD_DATA_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o0.tensor()))?;
-    }
+    let m = or_return!(f::log_softmax_backward_data_shape(&given));
+    let o0 = or_return!(m.out(&OutDtype::Cast, out, &[grad_output, output]));
+    or_return!(
+        LOG_SOFTMAX_BACKWARD_DATA_KERNEL
+            .run(m.device, &mut |kernel: LogSoftmaxBackwardDataKernel| -> Result<()> {
+                kernel(&given, o0.tensor())
+            })
+    );
     o0.finish()
 }
 /// Type of [`LOG_SOFTMAX_BACKWARD_DATA_OUT`].
@@ -622,15 +615,7 @@ pub(super) static LOG_SOFTMAX_BACKWARD_DATA_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LOG_SOFTMAX_BACKWARD_DATA_INFO),
 };
 fn log_softmax_backward_data_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 4)?;
-    ops::log_softmax_backward_data_out(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        arg(a, 2)?,
-        arg(a, 3)?,
-        &mut out,
-    )?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_i_d_w(ops::log_softmax_backward_data_out, a)
 }
 fn log_softmax_backward_data_out_adaptor(
     grad_output: &Tensor,
@@ -639,17 +624,15 @@ fn log_softmax_backward_data_out_adaptor(
     input_dtype: DType,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) =
-        watched(&LOG_SOFTMAX_BACKWARD_DATA_OUT_INFO, &[&grad_output, &output, &dim, &input_dtype, &&*out])
-    {
-        return ops::log_softmax_backward_data_out(grad_output, output, dim, input_dtype, out);
-    }
-    let v = call_fallback(
+    calls::adapt_t_t_i_d_w(
         &LOG_SOFTMAX_BACKWARD_DATA_OUT_INFO,
-        &[&grad_output, &output, &dim, &input_dtype, &&*out],
-    )?;
-    *out = arg(&v, 0)?;
-    Ok(())
+        ops::log_softmax_backward_data_out,
+        grad_output,
+        output,
+        dim,
+        input_dtype,
+        out,
+    )
 }
 
 /// Type of [`LOG_SOFTMAX`].
@@ -693,18 +676,15 @@ pub(super) static LOG_SOFTMAX_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn log_softmax_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::log_softmax(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_i_od_to_t(ops::log_softmax, a)
 }
 fn log_softmax_adaptor(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
-    if let Some(_seen) = watched(&LOG_SOFTMAX_INFO, &[&self_, &dim, &dtype]) {
-        return ops::log_softmax(self_, dim, dtype);
-    }
-    fallback(&LOG_SOFTMAX_INFO, &[&self_, &dim, &dtype])
+    calls::adapt_t_i_od_to_t(&LOG_SOFTMAX_INFO, ops::log_softmax, self_, dim, dtype)
 }
 
 fn log_softmax_out_cpu(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("aten::log_softmax", &[], &[&*out])?;
-    let r = f::log_softmax(self_, dim, dtype)?;
+    let r = or_return!(f::log_softmax(self_, dim, dtype));
     out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`LOG_SOFTMAX_OUT`].
@@ -737,17 +717,10 @@ pub(super) static LOG_SOFTMAX_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LOG_SOFTMAX_INFO),
 };
 fn log_softmax_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 3)?;
-    ops::log_softmax_out(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_i_od_w(ops::log_softmax_out, a)
 }
 fn log_softmax_out_adaptor(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&LOG_SOFTMAX_OUT_INFO, &[&self_, &dim, &dtype, &&*out]) {
-        return ops::log_softmax_out(self_, dim, dtype, out);
-    }
-    let v = call_fallback(&LOG_SOFTMAX_OUT_INFO, &[&self_, &dim, &dtype, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_i_od_w(&LOG_SOFTMAX_OUT_INFO, ops::log_softmax_out, self_, dim, dtype, out)
 }
 
 /// Type of [`SAFE_SOFTMAX`].
@@ -788,11 +761,8 @@ pub(super) static SAFE_SOFTMAX_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn safe_softmax_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::safe_softmax(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_i_od_to_t(ops::safe_softmax, a)
 }
 fn safe_softmax_adaptor(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SAFE_SOFTMAX_INFO, &[&self_, &dim, &dtype]) {
-        return ops::safe_softmax(self_, dim, dtype);
-    }
-    fallback(&SAFE_SOFTMAX_INFO, &[&self_, &dim, &dtype])
+    calls::adapt_t_i_od_to_t(&SAFE_SOFTMAX_INFO, ops::safe_softmax, self_, dim, dtype)
 }

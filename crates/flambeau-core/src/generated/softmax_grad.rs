@@ -26,8 +26,8 @@ impl Backward for SoftmaxDataBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = self.dim;
         let self_dtype = self.self_dtype;
-        let result = &self.result.unpack_last(cx, "result")?;
-        let g0 = Some(softmax_backward_data(grad, &result, dim, self_dtype)?);
+        let result = &or_return!(self.result.unpack_last(cx, "result"));
+        let g0 = Some(or_return!(softmax_backward_data(grad, &result, dim, self_dtype)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -42,7 +42,7 @@ fn softmax_data_tangent(
     half_to_float: bool,
     result: &Tensor,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
+    rt::jvp_one(&mut |()| -> Result<Option<Tensor>> {
         let self_t_ = rt::tangent_or_zeros(self_)?;
         let self_t = &self_t_;
         ok(softmax_jvp(self_t, &result, dim)).map(Some)
@@ -51,15 +51,18 @@ fn softmax_data_tangent(
 
 pub(super) fn softmax_data_autograd(self_: &Tensor, dim: i64, half_to_float: bool) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::softmax_data(self_, dim, half_to_float))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::softmax_data(self_, dim, half_to_float)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = SoftmaxDataBackward { dim, result: Saved::output(&out, 0), self_dtype: self_.dtype() };
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = softmax_data_tangent(self_, dim, half_to_float, &out)?;
-        rt::set_tangent(&out, t)?;
+        let t = softmax_data_tangent(self_, dim, half_to_float, &out);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -70,8 +73,9 @@ pub(super) fn softmax_data_out_autograd(
     half_to_float: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("_softmax", &[self_], &[&*out])?;
-    rt::below(|| ops::softmax_data_out(self_, dim, half_to_float, out))
+    or_return!(rt::check_out("_softmax", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::softmax_data_out(self_, dim, half_to_float, out)
 }
 /// Node of `_softmax_backward_data`.
 pub struct SoftmaxBackwardDataBackward {
@@ -87,15 +91,15 @@ impl Backward for SoftmaxBackwardDataBackward {
         let dim = self.dim;
         let input_dtype = self.input_dtype;
         let g0 = if cx.need(0) {
-            let output = &self.output.unpack(cx, "output")?;
-            Some(softmax_backward_data(grad, output, dim, input_dtype)?)
+            let output = &or_return!(self.output.unpack(cx, "output"));
+            Some(or_return!(softmax_backward_data(grad, output, dim, input_dtype)))
         } else {
             None
         };
         let g1 = if cx.need(1) {
-            let grad_output = &self.grad_output.unpack_last(cx, "grad_output")?;
-            let output = &self.output.unpack(cx, "output")?;
-            Some(softmax_double_backward(grad, grad_output, output, dim)?)
+            let grad_output = &or_return!(self.grad_output.unpack_last(cx, "grad_output"));
+            let output = &or_return!(self.output.unpack(cx, "output"));
+            Some(or_return!(softmax_double_backward(grad, grad_output, output, dim)))
         } else {
             None
         };
@@ -114,15 +118,12 @@ fn softmax_backward_data_tangent(
     dim: i64,
     input_dtype: DType,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let duals: &[&Tensor] = &[grad_output, output];
-        rt::transposed(duals, &[grad_output, output], |mut a| {
-            let grad_output = a.one()?;
-            let output = a.one()?;
-            let r = ops::softmax_backward_data(grad_output, output, dim, input_dtype)?;
-            Ok(vec![r])
-        })
-        .map(|t| t.into_iter().next())
+    let duals: &[&Tensor] = &[grad_output, output];
+    rt::transposed_one(duals, &[grad_output, output], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
+        let grad_output = a.one()?;
+        let output = a.one()?;
+        let r = ops::softmax_backward_data(grad_output, output, dim, input_dtype)?;
+        Ok(vec![r])
     })
 }
 
@@ -133,7 +134,10 @@ pub(super) fn softmax_backward_data_autograd(
     input_dtype: DType,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output, output]);
-    let mut out = rt::below(|| ops::softmax_backward_data(grad_output, output, dim, input_dtype))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::softmax_backward_data(grad_output, output, dim, input_dtype)
+    });
     if rec {
         let edges = Edges::of([Some(grad_output), Some(output)]);
         let body = SoftmaxBackwardDataBackward {
@@ -142,12 +146,12 @@ pub(super) fn softmax_backward_data_autograd(
             input_dtype,
             output: Saved::input(output),
         };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, output]) {
-        let t = softmax_backward_data_tangent(grad_output, output, dim, input_dtype)?;
-        rt::set_tangent(&out, t)?;
+        let t = softmax_backward_data_tangent(grad_output, output, dim, input_dtype);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -159,8 +163,9 @@ pub(super) fn softmax_backward_data_out_autograd(
     input_dtype: DType,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("_softmax_backward_data", &[grad_output, output], &[&*out])?;
-    rt::below(|| ops::softmax_backward_data_out(grad_output, output, dim, input_dtype, out))
+    or_return!(rt::check_out("_softmax_backward_data", &[grad_output, output], &[&*out]));
+    let _below = rt::Below::new();
+    ops::softmax_backward_data_out(grad_output, output, dim, input_dtype, out)
 }
 /// Node of `_log_softmax`.
 pub struct LogSoftmaxDataBackward {
@@ -174,8 +179,8 @@ impl Backward for LogSoftmaxDataBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = self.dim;
         let self_dtype = self.self_dtype;
-        let result = &self.result.unpack_last(cx, "result")?;
-        let g0 = Some(log_softmax_backward_data(grad, &result, dim, self_dtype)?);
+        let result = &or_return!(self.result.unpack_last(cx, "result"));
+        let g0 = Some(or_return!(log_softmax_backward_data(grad, &result, dim, self_dtype)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -190,7 +195,7 @@ fn log_softmax_data_tangent(
     half_to_float: bool,
     result: &Tensor,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
+    rt::jvp_one(&mut |()| -> Result<Option<Tensor>> {
         let self_t_ = rt::tangent_or_zeros(self_)?;
         let self_t = &self_t_;
         ok(log_softmax_jvp(self_t, &result, dim)).map(Some)
@@ -199,15 +204,18 @@ fn log_softmax_data_tangent(
 
 pub(super) fn log_softmax_data_autograd(self_: &Tensor, dim: i64, half_to_float: bool) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::log_softmax_data(self_, dim, half_to_float))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::log_softmax_data(self_, dim, half_to_float)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = LogSoftmaxDataBackward { dim, result: Saved::output(&out, 0), self_dtype: self_.dtype() };
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = log_softmax_data_tangent(self_, dim, half_to_float, &out)?;
-        rt::set_tangent(&out, t)?;
+        let t = log_softmax_data_tangent(self_, dim, half_to_float, &out);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -218,8 +226,9 @@ pub(super) fn log_softmax_data_out_autograd(
     half_to_float: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("_log_softmax", &[self_], &[&*out])?;
-    rt::below(|| ops::log_softmax_data_out(self_, dim, half_to_float, out))
+    or_return!(rt::check_out("_log_softmax", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::log_softmax_data_out(self_, dim, half_to_float, out)
 }
 /// Node of `_log_softmax_backward_data`.
 pub struct LogSoftmaxBackwardDataBackward {
@@ -233,15 +242,15 @@ impl Backward for LogSoftmaxBackwardDataBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = self.dim;
         let g0 = if cx.need(0) {
-            let output = &self.output.unpack(cx, "output")?;
-            Some(log_softmax_jvp(grad, output, dim)?)
+            let output = &or_return!(self.output.unpack(cx, "output"));
+            Some(or_return!(log_softmax_jvp(grad, output, dim)))
         } else {
             None
         };
         let g1 = if cx.need(1) {
-            let grad_output = &self.grad_output.unpack_last(cx, "grad_output")?;
-            let output = &self.output.unpack(cx, "output")?;
-            Some(log_softmax_double_backward(grad, grad_output, output, dim)?)
+            let grad_output = &or_return!(self.grad_output.unpack_last(cx, "grad_output"));
+            let output = &or_return!(self.output.unpack(cx, "output"));
+            Some(or_return!(log_softmax_double_backward(grad, grad_output, output, dim)))
         } else {
             None
         };
@@ -260,15 +269,12 @@ fn log_softmax_backward_data_tangent(
     dim: i64,
     input_dtype: DType,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let duals: &[&Tensor] = &[grad_output, output];
-        rt::transposed(duals, &[grad_output, output], |mut a| {
-            let grad_output = a.one()?;
-            let output = a.one()?;
-            let r = ops::log_softmax_backward_data(grad_output, output, dim, input_dtype)?;
-            Ok(vec![r])
-        })
-        .map(|t| t.into_iter().next())
+    let duals: &[&Tensor] = &[grad_output, output];
+    rt::transposed_one(duals, &[grad_output, output], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
+        let grad_output = a.one()?;
+        let output = a.one()?;
+        let r = ops::log_softmax_backward_data(grad_output, output, dim, input_dtype)?;
+        Ok(vec![r])
     })
 }
 
@@ -279,7 +285,10 @@ pub(super) fn log_softmax_backward_data_autograd(
     input_dtype: DType,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output, output]);
-    let mut out = rt::below(|| ops::log_softmax_backward_data(grad_output, output, dim, input_dtype))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::log_softmax_backward_data(grad_output, output, dim, input_dtype)
+    });
     if rec {
         let edges = Edges::of([Some(grad_output), Some(output)]);
         let body = LogSoftmaxBackwardDataBackward {
@@ -287,12 +296,12 @@ pub(super) fn log_softmax_backward_data_autograd(
             grad_output: Saved::input_if(edges.wants(1), grad_output),
             output: Saved::input(output),
         };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, output]) {
-        let t = log_softmax_backward_data_tangent(grad_output, output, dim, input_dtype)?;
-        rt::set_tangent(&out, t)?;
+        let t = log_softmax_backward_data_tangent(grad_output, output, dim, input_dtype);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -304,8 +313,9 @@ pub(super) fn log_softmax_backward_data_out_autograd(
     input_dtype: DType,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("_log_softmax_backward_data", &[grad_output, output], &[&*out])?;
-    rt::below(|| ops::log_softmax_backward_data_out(grad_output, output, dim, input_dtype, out))
+    or_return!(rt::check_out("_log_softmax_backward_data", &[grad_output, output], &[&*out]));
+    let _below = rt::Below::new();
+    ops::log_softmax_backward_data_out(grad_output, output, dim, input_dtype, out)
 }
 /// Node of `_safe_softmax`.
 pub struct SafeSoftmaxBackward {
@@ -319,8 +329,8 @@ impl Backward for SafeSoftmaxBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = self.dim;
         let self_dtype = self.self_dtype;
-        let result = &self.result.unpack_last(cx, "result")?;
-        let g0 = Some(safe_softmax_backward(grad, &result, dim, self_dtype)?);
+        let result = &or_return!(self.result.unpack_last(cx, "result"));
+        let g0 = Some(or_return!(safe_softmax_backward(grad, &result, dim, self_dtype)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -335,7 +345,7 @@ fn safe_softmax_tangent(
     dtype: Option<DType>,
     result: &Tensor,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
+    rt::jvp_one(&mut |()| -> Result<Option<Tensor>> {
         let self_t_ = rt::tangent_or_zeros(self_)?;
         let self_t = &self_t_;
         ok(softmax_jvp(&to_dtype(self_t, result.dtype())?, &result, dim)).map(Some)
@@ -344,15 +354,18 @@ fn safe_softmax_tangent(
 
 pub(super) fn safe_softmax_autograd(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::safe_softmax(self_, dim, dtype))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::safe_softmax(self_, dim, dtype)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = SafeSoftmaxBackward { dim, result: Saved::output(&out, 0), self_dtype: self_.dtype() };
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = safe_softmax_tangent(self_, dim, dtype, &out)?;
-        rt::set_tangent(&out, t)?;
+        let t = safe_softmax_tangent(self_, dim, dtype, &out);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }

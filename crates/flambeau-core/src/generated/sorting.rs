@@ -3,7 +3,7 @@
 //! Operators of the family `sorting`.
 
 #[allow(unused_imports)]
-use super::{D, a, args, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, calls, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::sorting as f;
 
@@ -11,7 +11,7 @@ use crate::ops::sorting as f;
 pub type SortStableKernel = fn(&args::SortStable, [&Tensor; 2]) -> Result<()>;
 /// The kernels of `sort.stable`.
 pub static SORT_STABLE_KERNEL: Kernel<SortStableKernel> =
-    Kernel::new(f::sort_stable_cpu, &[&SORT_STABLE, &SORT_STABLE_OUT]);
+    Kernel::new(f::sort_stable_cpu, &[SORT_STABLE.any(), SORT_STABLE_OUT.any()]);
 
 fn sort_stable_slot(
     self_: &Tensor,
@@ -20,11 +20,13 @@ fn sort_stable_slot(
     descending: bool,
 ) -> Result<(Tensor, Tensor)> {
     let given = args::SortStable { self_, stable, dim, descending };
-    let m = f::sort_stable_shape(&given)?;
-    let o = [m[0].alloc()?, m[1].alloc()?];
-    if let Some(kernel) = SORT_STABLE_KERNEL.of(m[0].device)? {
-        soft(|| kernel(&given, [&o[0], &o[1]]))?;
-    }
+    let m = or_return!(f::sort_stable_shape(&given));
+    let o = [or_return!(m[0].alloc()), or_return!(m[1].alloc())];
+    or_return!(
+        SORT_STABLE_KERNEL.run(m[0].device, &mut |kernel: SortStableKernel| -> Result<()> {
+            kernel(&given, [&o[0], &o[1]])
+        })
+    );
     let [o0, o1] = o;
     Ok((o0, o1))
 }
@@ -65,7 +67,13 @@ pub(super) static SORT_STABLE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn sort_stable_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::sort_stable(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
+    or_return!(ops::sort_stable(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3))
+    ))
+    .into_values()
 }
 fn sort_stable_adaptor(
     self_: &Tensor,
@@ -73,10 +81,9 @@ fn sort_stable_adaptor(
     dim: i64,
     descending: bool,
 ) -> Result<(Tensor, Tensor)> {
-    if let Some(_seen) = watched(&SORT_STABLE_INFO, &[&self_, &stable, &dim, &descending]) {
-        return ops::sort_stable(self_, stable, dim, descending);
-    }
-    fallback(&SORT_STABLE_INFO, &[&self_, &stable, &dim, &descending])
+    adapted(&SORT_STABLE_INFO, &[&self_, &stable, &dim, &descending], &mut |()| {
+        ops::sort_stable(self_, stable, dim, descending)
+    })
 }
 
 fn sort_stable_out_slot(
@@ -88,12 +95,12 @@ fn sort_stable_out_slot(
     out1: &mut Tensor,
 ) -> Result<()> {
     let given = args::SortStable { self_, stable, dim, descending };
-    let m = f::sort_stable_shape(&given)?;
-    let o0 = m[0].out(&OutDtype::EXACT, out0, &[self_])?;
-    let o1 = m[1].out(&OutDtype::EXACT, out1, &[self_])?;
-    if let Some(kernel) = SORT_STABLE_KERNEL.of(m[0].device)? {
-        soft(|| kernel(&given, [o0.tensor(), o1.tensor()]))?;
-    }
+    let m = or_return!(f::sort_stable_shape(&given));
+    let o0 = or_return!(m[0].out(&OutDtype::EXACT, out0, &[self_]));
+    let o1 = or_return!(m[1].out(&OutDtype::EXACT, out1, &[self_]));
+    or_return!(SORT_STABLE_KERNEL.run(m[0].device, &mut |kernel: SortStableKernel| -> Result<()> {
+        kernel(&given, [o0.tensor(), o1.tensor()])
+    }));
     o0.finish()?;
     o1.finish()
 }
@@ -136,9 +143,16 @@ pub(super) static SORT_STABLE_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&SORT_STABLE_INFO),
 };
 fn sort_stable_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out0 = arg::<Tensor>(a, 4)?;
-    let mut out1 = arg::<Tensor>(a, 5)?;
-    ops::sort_stable_out(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, &mut out0, &mut out1)?;
+    let mut out0 = or_return!(arg::<Tensor>(a, 4));
+    let mut out1 = or_return!(arg::<Tensor>(a, 5));
+    or_return!(ops::sort_stable_out(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        &mut out0,
+        &mut out1
+    ));
     Ok(vec![out0.into_value(), out1.into_value()])
 }
 fn sort_stable_out_adaptor(
@@ -149,14 +163,13 @@ fn sort_stable_out_adaptor(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) =
-        watched(&SORT_STABLE_OUT_INFO, &[&self_, &stable, &dim, &descending, &&*out0, &&*out1])
-    {
+    let values_: &[&dyn AsValue] = &[&self_, &stable, &dim, &descending, &&*out0, &&*out1];
+    if let Some(_seen) = watched(&SORT_STABLE_OUT_INFO, values_) {
         return ops::sort_stable_out(self_, stable, dim, descending, out0, out1);
     }
-    let v = call_fallback(&SORT_STABLE_OUT_INFO, &[&self_, &stable, &dim, &descending, &&*out0, &&*out1])?;
-    *out0 = arg(&v, 0)?;
-    *out1 = arg(&v, 1)?;
+    let v = or_return!(call_fallback(&SORT_STABLE_OUT_INFO, values_));
+    *out0 = or_return!(arg(&v, 0));
+    *out1 = or_return!(arg(&v, 1));
     Ok(())
 }
 
@@ -191,13 +204,10 @@ pub(super) static SORT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn sort_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::sort(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_i_b_to_t_t(ops::sort, a)
 }
 fn sort_adaptor(self_: &Tensor, dim: i64, descending: bool) -> Result<(Tensor, Tensor)> {
-    if let Some(_seen) = watched(&SORT_INFO, &[&self_, &dim, &descending]) {
-        return ops::sort(self_, dim, descending);
-    }
-    fallback(&SORT_INFO, &[&self_, &dim, &descending])
+    calls::adapt_t_i_b_to_t_t(&SORT_INFO, ops::sort, self_, dim, descending)
 }
 
 fn sort_out_cpu(
@@ -208,7 +218,7 @@ fn sort_out_cpu(
     out1: &mut Tensor,
 ) -> Result<()> {
     out::refuse_gradients("sort", &[self_], &[&*out0, &*out1])?;
-    let r = f::sort(self_, dim, descending)?;
+    let r = or_return!(f::sort(self_, dim, descending));
     out::copy_to_out(&OutDtype::EXACT, out0, &r.0)?;
     out::copy_to_out(&OutDtype::EXACT, out1, &r.1)
 }
@@ -242,10 +252,7 @@ pub(super) static SORT_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&SORT_INFO),
 };
 fn sort_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out0 = arg::<Tensor>(a, 3)?;
-    let mut out1 = arg::<Tensor>(a, 4)?;
-    ops::sort_out(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, &mut out0, &mut out1)?;
-    Ok(vec![out0.into_value(), out1.into_value()])
+    calls::boxed_t_i_b_w_w(ops::sort_out, a)
 }
 fn sort_out_adaptor(
     self_: &Tensor,
@@ -254,13 +261,7 @@ fn sort_out_adaptor(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&SORT_OUT_INFO, &[&self_, &dim, &descending, &&*out0, &&*out1]) {
-        return ops::sort_out(self_, dim, descending, out0, out1);
-    }
-    let v = call_fallback(&SORT_OUT_INFO, &[&self_, &dim, &descending, &&*out0, &&*out1])?;
-    *out0 = arg(&v, 0)?;
-    *out1 = arg(&v, 1)?;
-    Ok(())
+    calls::adapt_t_i_b_w_w(&SORT_OUT_INFO, ops::sort_out, self_, dim, descending, out0, out1)
 }
 
 /// Type of [`ARGSORT_STABLE`].
@@ -293,13 +294,18 @@ pub(super) static ARGSORT_STABLE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn argsort_stable_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::argsort_stable(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
+    or_return!(ops::argsort_stable(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3))
+    ))
+    .into_values()
 }
 fn argsort_stable_adaptor(self_: &Tensor, stable: bool, dim: i64, descending: bool) -> Result<Tensor> {
-    if let Some(_seen) = watched(&ARGSORT_STABLE_INFO, &[&self_, &stable, &dim, &descending]) {
-        return ops::argsort_stable(self_, stable, dim, descending);
-    }
-    fallback(&ARGSORT_STABLE_INFO, &[&self_, &stable, &dim, &descending])
+    adapted(&ARGSORT_STABLE_INFO, &[&self_, &stable, &dim, &descending], &mut |()| {
+        ops::argsort_stable(self_, stable, dim, descending)
+    })
 }
 
 fn argsort_stable_out_cpu(
@@ -312,7 +318,7 @@ fn argsort_stable_out_cpu(
     out::refuse_gradients_late("argsort", &[self_], [&*out], |[own_out]| {
         ops::argsort_stable_out(self_, stable, dim, descending, own_out)
     })?;
-    let r = f::argsort_stable(self_, stable, dim, descending)?;
+    let r = or_return!(f::argsort_stable(self_, stable, dim, descending));
     out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`ARGSORT_STABLE_OUT`].
@@ -346,8 +352,14 @@ pub(super) static ARGSORT_STABLE_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&ARGSORT_STABLE_INFO),
 };
 fn argsort_stable_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 4)?;
-    ops::argsort_stable_out(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, &mut out)?;
+    let mut out = or_return!(arg::<Tensor>(a, 4));
+    or_return!(ops::argsort_stable_out(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        &mut out
+    ));
     Ok(vec![out.into_value()])
 }
 fn argsort_stable_out_adaptor(
@@ -357,11 +369,12 @@ fn argsort_stable_out_adaptor(
     descending: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&ARGSORT_STABLE_OUT_INFO, &[&self_, &stable, &dim, &descending, &&*out]) {
+    let values_: &[&dyn AsValue] = &[&self_, &stable, &dim, &descending, &&*out];
+    if let Some(_seen) = watched(&ARGSORT_STABLE_OUT_INFO, values_) {
         return ops::argsort_stable_out(self_, stable, dim, descending, out);
     }
-    let v = call_fallback(&ARGSORT_STABLE_OUT_INFO, &[&self_, &stable, &dim, &descending, &&*out])?;
-    *out = arg(&v, 0)?;
+    let v = or_return!(call_fallback(&ARGSORT_STABLE_OUT_INFO, values_));
+    *out = or_return!(arg(&v, 0));
     Ok(())
 }
 
@@ -393,13 +406,10 @@ pub(super) static ARGSORT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn argsort_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::argsort(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_i_b_to_t(ops::argsort, a)
 }
 fn argsort_adaptor(self_: &Tensor, dim: i64, descending: bool) -> Result<Tensor> {
-    if let Some(_seen) = watched(&ARGSORT_INFO, &[&self_, &dim, &descending]) {
-        return ops::argsort(self_, dim, descending);
-    }
-    fallback(&ARGSORT_INFO, &[&self_, &dim, &descending])
+    calls::adapt_t_i_b_to_t(&ARGSORT_INFO, ops::argsort, self_, dim, descending)
 }
 
 /// Type of [`MSORT`].
@@ -423,18 +433,15 @@ pub(super) static MSORT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn msort_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::msort(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::msort, a)
 }
 fn msort_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&MSORT_INFO, &[&self_]) {
-        return ops::msort(self_);
-    }
-    fallback(&MSORT_INFO, &[&self_])
+    calls::adapt_t_to_t(&MSORT_INFO, ops::msort, self_)
 }
 
 fn msort_out_cpu(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("sort", &[self_], &[&*out])?;
-    let r = f::msort(self_)?;
+    let r = or_return!(f::msort(self_));
     out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`MSORT_OUT`].
@@ -461,31 +468,25 @@ pub(super) static MSORT_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&MSORT_INFO),
 };
 fn msort_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::msort_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::msort_out, a)
 }
 fn msort_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&MSORT_OUT_INFO, &[&self_, &&*out]) {
-        return ops::msort_out(self_, out);
-    }
-    let v = call_fallback(&MSORT_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&MSORT_OUT_INFO, ops::msort_out, self_, out)
 }
 
 /// A back end's kernel of `topk`.
 pub type TopkKernel = fn(&args::Topk, [&Tensor; 2]) -> Result<()>;
 /// The kernels of `topk`.
-pub static TOPK_KERNEL: Kernel<TopkKernel> = Kernel::new(f::topk_cpu, &[&TOPK, &TOPK_OUT]);
+pub static TOPK_KERNEL: Kernel<TopkKernel> = Kernel::new(f::topk_cpu, &[TOPK.any(), TOPK_OUT.any()]);
 
 fn topk_slot(self_: &Tensor, k: i64, dim: i64, largest: bool, sorted: bool) -> Result<(Tensor, Tensor)> {
     let given = args::Topk { self_, k, dim, largest, sorted };
-    let m = f::topk_shape(&given)?;
-    let o = [m[0].alloc()?, m[1].alloc()?];
-    if let Some(kernel) = TOPK_KERNEL.of(m[0].device)? {
-        soft(|| kernel(&given, [&o[0], &o[1]]))?;
-    }
+    let m = or_return!(f::topk_shape(&given));
+    let o = [or_return!(m[0].alloc()), or_return!(m[1].alloc())];
+    or_return!(
+        TOPK_KERNEL
+            .run(m[0].device, &mut |kernel: TopkKernel| -> Result<()> { kernel(&given, [&o[0], &o[1]]) })
+    );
     let [o0, o1] = o;
     Ok((o0, o1))
 }
@@ -523,13 +524,19 @@ pub(super) static TOPK_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn topk_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::topk(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values()
+    or_return!(ops::topk(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4))
+    ))
+    .into_values()
 }
 fn topk_adaptor(self_: &Tensor, k: i64, dim: i64, largest: bool, sorted: bool) -> Result<(Tensor, Tensor)> {
-    if let Some(_seen) = watched(&TOPK_INFO, &[&self_, &k, &dim, &largest, &sorted]) {
-        return ops::topk(self_, k, dim, largest, sorted);
-    }
-    fallback(&TOPK_INFO, &[&self_, &k, &dim, &largest, &sorted])
+    adapted(&TOPK_INFO, &[&self_, &k, &dim, &largest, &sorted], &mut |()| {
+        ops::topk(self_, k, dim, largest, sorted)
+    })
 }
 
 fn topk_out_slot(
@@ -542,12 +549,12 @@ fn topk_out_slot(
     out1: &mut Tensor,
 ) -> Result<()> {
     let given = args::Topk { self_, k, dim, largest, sorted };
-    let m = f::topk_shape(&given)?;
-    let o0 = m[0].out(&OutDtype::EXACT, out0, &[self_])?;
-    let o1 = m[1].out(&OutDtype::EXACT, out1, &[self_])?;
-    if let Some(kernel) = TOPK_KERNEL.of(m[0].device)? {
-        soft(|| kernel(&given, [o0.tensor(), o1.tensor()]))?;
-    }
+    let m = or_return!(f::topk_shape(&given));
+    let o0 = or_return!(m[0].out(&OutDtype::EXACT, out0, &[self_]));
+    let o1 = or_return!(m[1].out(&OutDtype::EXACT, out1, &[self_]));
+    or_return!(TOPK_KERNEL.run(m[0].device, &mut |kernel: TopkKernel| -> Result<()> {
+        kernel(&given, [o0.tensor(), o1.tensor()])
+    }));
     o0.finish()?;
     o1.finish()
 }
@@ -591,9 +598,17 @@ pub(super) static TOPK_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&TOPK_INFO),
 };
 fn topk_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out0 = arg::<Tensor>(a, 5)?;
-    let mut out1 = arg::<Tensor>(a, 6)?;
-    ops::topk_out(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, &mut out0, &mut out1)?;
+    let mut out0 = or_return!(arg::<Tensor>(a, 5));
+    let mut out1 = or_return!(arg::<Tensor>(a, 6));
+    or_return!(ops::topk_out(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        &mut out0,
+        &mut out1
+    ));
     Ok(vec![out0.into_value(), out1.into_value()])
 }
 fn topk_out_adaptor(
@@ -605,12 +620,13 @@ fn topk_out_adaptor(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&TOPK_OUT_INFO, &[&self_, &k, &dim, &largest, &sorted, &&*out0, &&*out1]) {
+    let values_: &[&dyn AsValue] = &[&self_, &k, &dim, &largest, &sorted, &&*out0, &&*out1];
+    if let Some(_seen) = watched(&TOPK_OUT_INFO, values_) {
         return ops::topk_out(self_, k, dim, largest, sorted, out0, out1);
     }
-    let v = call_fallback(&TOPK_OUT_INFO, &[&self_, &k, &dim, &largest, &sorted, &&*out0, &&*out1])?;
-    *out0 = arg(&v, 0)?;
-    *out1 = arg(&v, 1)?;
+    let v = or_return!(call_fallback(&TOPK_OUT_INFO, values_));
+    *out0 = or_return!(arg(&v, 0));
+    *out1 = or_return!(arg(&v, 1));
     Ok(())
 }
 
@@ -618,7 +634,7 @@ fn topk_out_adaptor(
 pub type SearchsortedKernel = fn(&args::Searchsorted, &Tensor) -> Result<()>;
 /// The kernels of `searchsorted.Tensor`.
 pub static SEARCHSORTED_KERNEL: Kernel<SearchsortedKernel> =
-    Kernel::new(f::searchsorted_cpu, &[&SEARCHSORTED, &SEARCHSORTED_OUT]);
+    Kernel::new(f::searchsorted_cpu, &[SEARCHSORTED.any(), SEARCHSORTED_OUT.any()]);
 
 fn searchsorted_slot(
     sorted_sequence: &Tensor,
@@ -629,11 +645,12 @@ fn searchsorted_slot(
     sorter: Option<&Tensor>,
 ) -> Result<Tensor> {
     let given = args::Searchsorted { sorted_sequence, self_, out_int32, right, side, sorter };
-    let m = f::searchsorted_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = SEARCHSORTED_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::searchsorted_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(
+        SEARCHSORTED_KERNEL
+            .run(m.device, &mut |kernel: SearchsortedKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`SEARCHSORTED`].
@@ -671,14 +688,14 @@ pub(super) static SEARCHSORTED_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn searchsorted_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::searchsorted(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg::<Option<String>>(a, 4)?.as_deref(),
-        arg::<Option<Tensor>>(a, 5)?.as_ref(),
-    )?
+    or_return!(ops::searchsorted(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg::<Option<String>>(a, 4)).as_deref(),
+        or_return!(arg::<Option<Tensor>>(a, 5)).as_ref()
+    ))
     .into_values()
 }
 fn searchsorted_adaptor(
@@ -689,12 +706,9 @@ fn searchsorted_adaptor(
     side: Option<&str>,
     sorter: Option<&Tensor>,
 ) -> Result<Tensor> {
-    if let Some(_seen) =
-        watched(&SEARCHSORTED_INFO, &[&sorted_sequence, &self_, &out_int32, &right, &side, &sorter])
-    {
-        return ops::searchsorted(sorted_sequence, self_, out_int32, right, side, sorter);
-    }
-    fallback(&SEARCHSORTED_INFO, &[&sorted_sequence, &self_, &out_int32, &right, &side, &sorter])
+    adapted(&SEARCHSORTED_INFO, &[&sorted_sequence, &self_, &out_int32, &right, &side, &sorter], &mut |()| {
+        ops::searchsorted(sorted_sequence, self_, out_int32, right, side, sorter)
+    })
 }
 
 fn searchsorted_out_slot(
@@ -707,11 +721,12 @@ fn searchsorted_out_slot(
     out: &mut Tensor,
 ) -> Result<()> {
     let given = args::Searchsorted { sorted_sequence, self_, out_int32, right, side, sorter };
-    let m = f::searchsorted_shape(&given)?;
-    let o0 = m.out(&OutDtype::Exact("torch.searchsorted(): output tensor's dtype is wrong, it can only be Int(int32) or Long(int64) depending on whether out_int32 flag is True, but we got output tensor's dtype {got} and out_int32 flag is {want_int32}"), out, &{ let mut v: Vec<&Tensor> = Vec::new(); v.push(sorted_sequence); v.push(self_); v.extend(sorter); v })?;
-    if let Some(kernel) = SEARCHSORTED_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o0.tensor()))?;
-    }
+    let m = or_return!(f::searchsorted_shape(&given));
+    let o0 = or_return!(m.out(&OutDtype::Exact("torch.searchsorted(): output tensor's dtype is wrong, it can only be Int(int32) or Long(int64) depending on whether out_int32 flag is True, but we got output tensor's dtype {got} and out_int32 flag is {want_int32}"), out, &{ let mut v: Vec<&Tensor> = Vec::new(); v.push(sorted_sequence); v.push(self_); v.extend(sorter); v }));
+    or_return!(
+        SEARCHSORTED_KERNEL
+            .run(m.device, &mut |kernel: SearchsortedKernel| -> Result<()> { kernel(&given, o0.tensor()) })
+    );
     o0.finish()
 }
 /// Type of [`SEARCHSORTED_OUT`].
@@ -755,16 +770,16 @@ pub(super) static SEARCHSORTED_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&SEARCHSORTED_INFO),
 };
 fn searchsorted_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 6)?;
-    ops::searchsorted_out(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg::<Option<String>>(a, 4)?.as_deref(),
-        arg::<Option<Tensor>>(a, 5)?.as_ref(),
-        &mut out,
-    )?;
+    let mut out = or_return!(arg::<Tensor>(a, 6));
+    or_return!(ops::searchsorted_out(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg::<Option<String>>(a, 4)).as_deref(),
+        or_return!(arg::<Option<Tensor>>(a, 5)).as_ref(),
+        &mut out
+    ));
     Ok(vec![out.into_value()])
 }
 fn searchsorted_out_adaptor(
@@ -776,17 +791,12 @@ fn searchsorted_out_adaptor(
     sorter: Option<&Tensor>,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(
-        &SEARCHSORTED_OUT_INFO,
-        &[&sorted_sequence, &self_, &out_int32, &right, &side, &sorter, &&*out],
-    ) {
+    let values_: &[&dyn AsValue] = &[&sorted_sequence, &self_, &out_int32, &right, &side, &sorter, &&*out];
+    if let Some(_seen) = watched(&SEARCHSORTED_OUT_INFO, values_) {
         return ops::searchsorted_out(sorted_sequence, self_, out_int32, right, side, sorter, out);
     }
-    let v = call_fallback(
-        &SEARCHSORTED_OUT_INFO,
-        &[&sorted_sequence, &self_, &out_int32, &right, &side, &sorter, &&*out],
-    )?;
-    *out = arg(&v, 0)?;
+    let v = or_return!(call_fallback(&SEARCHSORTED_OUT_INFO, values_));
+    *out = or_return!(arg(&v, 0));
     Ok(())
 }
 
@@ -794,7 +804,7 @@ fn searchsorted_out_adaptor(
 pub type SearchsortedScalarKernel = fn(&args::SearchsortedScalar, &Tensor) -> Result<()>;
 /// The kernels of `searchsorted.Scalar`.
 pub static SEARCHSORTED_SCALAR_KERNEL: Kernel<SearchsortedScalarKernel> =
-    Kernel::new(f::searchsorted_scalar_cpu, &[&SEARCHSORTED_SCALAR, &SEARCHSORTED_SCALAR_OUT]);
+    Kernel::new(f::searchsorted_scalar_cpu, &[SEARCHSORTED_SCALAR.any(), SEARCHSORTED_SCALAR_OUT.any()]);
 
 fn searchsorted_scalar_slot(
     sorted_sequence: &Tensor,
@@ -805,11 +815,12 @@ fn searchsorted_scalar_slot(
     sorter: Option<&Tensor>,
 ) -> Result<Tensor> {
     let given = args::SearchsortedScalar { sorted_sequence, self_, out_int32, right, side, sorter };
-    let m = f::searchsorted_scalar_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = SEARCHSORTED_SCALAR_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::searchsorted_scalar_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(
+        SEARCHSORTED_SCALAR_KERNEL
+            .run(m.device, &mut |kernel: SearchsortedScalarKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`SEARCHSORTED_SCALAR`].
@@ -848,14 +859,14 @@ pub(super) static SEARCHSORTED_SCALAR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn searchsorted_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::searchsorted_scalar(
-        tensor_arg(a, 0)?,
-        arg(a, 1)?,
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg::<Option<String>>(a, 4)?.as_deref(),
-        arg::<Option<Tensor>>(a, 5)?.as_ref(),
-    )?
+    or_return!(ops::searchsorted_scalar(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg::<Option<String>>(a, 4)).as_deref(),
+        or_return!(arg::<Option<Tensor>>(a, 5)).as_ref()
+    ))
     .into_values()
 }
 fn searchsorted_scalar_adaptor(
@@ -866,12 +877,11 @@ fn searchsorted_scalar_adaptor(
     side: Option<&str>,
     sorter: Option<&Tensor>,
 ) -> Result<Tensor> {
-    if let Some(_seen) =
-        watched(&SEARCHSORTED_SCALAR_INFO, &[&sorted_sequence, &self_, &out_int32, &right, &side, &sorter])
-    {
-        return ops::searchsorted_scalar(sorted_sequence, self_, out_int32, right, side, sorter);
-    }
-    fallback(&SEARCHSORTED_SCALAR_INFO, &[&sorted_sequence, &self_, &out_int32, &right, &side, &sorter])
+    adapted(
+        &SEARCHSORTED_SCALAR_INFO,
+        &[&sorted_sequence, &self_, &out_int32, &right, &side, &sorter],
+        &mut |()| ops::searchsorted_scalar(sorted_sequence, self_, out_int32, right, side, sorter),
+    )
 }
 
 fn searchsorted_scalar_out_slot(
@@ -884,11 +894,13 @@ fn searchsorted_scalar_out_slot(
     out: &mut Tensor,
 ) -> Result<()> {
     let given = args::SearchsortedScalar { sorted_sequence, self_, out_int32, right, side, sorter };
-    let m = f::searchsorted_scalar_shape(&given)?;
-    let o0 = m.out(&OutDtype::Exact("torch.searchsorted(): output tensor's dtype is wrong, it can only be Int(int32) or Long(int64) depending on whether out_int32 flag is True, but we got output tensor's dtype {got} and out_int32 flag is {want_int32}"), out, &{ let mut v: Vec<&Tensor> = Vec::new(); v.push(sorted_sequence); v.extend(sorter); v })?;
-    if let Some(kernel) = SEARCHSORTED_SCALAR_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o0.tensor()))?;
-    }
+    let m = or_return!(f::searchsorted_scalar_shape(&given));
+    let o0 = or_return!(m.out(&OutDtype::Exact("torch.searchsorted(): output tensor's dtype is wrong, it can only be Int(int32) or Long(int64) depending on whether out_int32 flag is True, but we got output tensor's dtype {got} and out_int32 flag is {want_int32}"), out, &{ let mut v: Vec<&Tensor> = Vec::new(); v.push(sorted_sequence); v.extend(sorter); v }));
+    or_return!(
+        SEARCHSORTED_SCALAR_KERNEL.run(m.device, &mut |kernel: SearchsortedScalarKernel| -> Result<()> {
+            kernel(&given, o0.tensor())
+        })
+    );
     o0.finish()
 }
 /// Type of [`SEARCHSORTED_SCALAR_OUT`].
@@ -932,16 +944,16 @@ pub(super) static SEARCHSORTED_SCALAR_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&SEARCHSORTED_SCALAR_INFO),
 };
 fn searchsorted_scalar_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 6)?;
-    ops::searchsorted_scalar_out(
-        tensor_arg(a, 0)?,
-        arg(a, 1)?,
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg::<Option<String>>(a, 4)?.as_deref(),
-        arg::<Option<Tensor>>(a, 5)?.as_ref(),
-        &mut out,
-    )?;
+    let mut out = or_return!(arg::<Tensor>(a, 6));
+    or_return!(ops::searchsorted_scalar_out(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg::<Option<String>>(a, 4)).as_deref(),
+        or_return!(arg::<Option<Tensor>>(a, 5)).as_ref(),
+        &mut out
+    ));
     Ok(vec![out.into_value()])
 }
 fn searchsorted_scalar_out_adaptor(
@@ -953,17 +965,12 @@ fn searchsorted_scalar_out_adaptor(
     sorter: Option<&Tensor>,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(
-        &SEARCHSORTED_SCALAR_OUT_INFO,
-        &[&sorted_sequence, &self_, &out_int32, &right, &side, &sorter, &&*out],
-    ) {
+    let values_: &[&dyn AsValue] = &[&sorted_sequence, &self_, &out_int32, &right, &side, &sorter, &&*out];
+    if let Some(_seen) = watched(&SEARCHSORTED_SCALAR_OUT_INFO, values_) {
         return ops::searchsorted_scalar_out(sorted_sequence, self_, out_int32, right, side, sorter, out);
     }
-    let v = call_fallback(
-        &SEARCHSORTED_SCALAR_OUT_INFO,
-        &[&sorted_sequence, &self_, &out_int32, &right, &side, &sorter, &&*out],
-    )?;
-    *out = arg(&v, 0)?;
+    let v = or_return!(call_fallback(&SEARCHSORTED_SCALAR_OUT_INFO, values_));
+    *out = or_return!(arg(&v, 0));
     Ok(())
 }
 
@@ -971,15 +978,15 @@ fn searchsorted_scalar_out_adaptor(
 pub type BucketizeKernel = fn(&args::Bucketize, &Tensor) -> Result<()>;
 /// The kernels of `bucketize.Tensor`.
 pub static BUCKETIZE_KERNEL: Kernel<BucketizeKernel> =
-    Kernel::new(f::bucketize_cpu, &[&BUCKETIZE, &BUCKETIZE_OUT]);
+    Kernel::new(f::bucketize_cpu, &[BUCKETIZE.any(), BUCKETIZE_OUT.any()]);
 
 fn bucketize_slot(self_: &Tensor, boundaries: &Tensor, out_int32: bool, right: bool) -> Result<Tensor> {
     let given = args::Bucketize { self_, boundaries, out_int32, right };
-    let m = f::bucketize_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = BUCKETIZE_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::bucketize_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(
+        BUCKETIZE_KERNEL.run(m.device, &mut |kernel: BucketizeKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`BUCKETIZE`].
@@ -1012,13 +1019,10 @@ pub(super) static BUCKETIZE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn bucketize_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::bucketize(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
+    calls::boxed_t_t_b_b_to_t(ops::bucketize, a)
 }
 fn bucketize_adaptor(self_: &Tensor, boundaries: &Tensor, out_int32: bool, right: bool) -> Result<Tensor> {
-    if let Some(_seen) = watched(&BUCKETIZE_INFO, &[&self_, &boundaries, &out_int32, &right]) {
-        return ops::bucketize(self_, boundaries, out_int32, right);
-    }
-    fallback(&BUCKETIZE_INFO, &[&self_, &boundaries, &out_int32, &right])
+    calls::adapt_t_t_b_b_to_t(&BUCKETIZE_INFO, ops::bucketize, self_, boundaries, out_int32, right)
 }
 
 fn bucketize_out_slot(
@@ -1029,11 +1033,12 @@ fn bucketize_out_slot(
     out: &mut Tensor,
 ) -> Result<()> {
     let given = args::Bucketize { self_, boundaries, out_int32, right };
-    let m = f::bucketize_shape(&given)?;
-    let o0 = m.out(&OutDtype::Exact("torch.searchsorted(): output tensor's dtype is wrong, it can only be Int(int32) or Long(int64) depending on whether out_int32 flag is True, but we got output tensor's dtype {got} and out_int32 flag is {want_int32}"), out, &[self_, boundaries])?;
-    if let Some(kernel) = BUCKETIZE_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o0.tensor()))?;
-    }
+    let m = or_return!(f::bucketize_shape(&given));
+    let o0 = or_return!(m.out(&OutDtype::Exact("torch.searchsorted(): output tensor's dtype is wrong, it can only be Int(int32) or Long(int64) depending on whether out_int32 flag is True, but we got output tensor's dtype {got} and out_int32 flag is {want_int32}"), out, &[self_, boundaries]));
+    or_return!(
+        BUCKETIZE_KERNEL
+            .run(m.device, &mut |kernel: BucketizeKernel| -> Result<()> { kernel(&given, o0.tensor()) })
+    );
     o0.finish()
 }
 /// Type of [`BUCKETIZE_OUT`].
@@ -1074,9 +1079,7 @@ pub(super) static BUCKETIZE_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&BUCKETIZE_INFO),
 };
 fn bucketize_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 4)?;
-    ops::bucketize_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_b_b_w(ops::bucketize_out, a)
 }
 fn bucketize_out_adaptor(
     self_: &Tensor,
@@ -1085,27 +1088,23 @@ fn bucketize_out_adaptor(
     right: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&BUCKETIZE_OUT_INFO, &[&self_, &boundaries, &out_int32, &right, &&*out]) {
-        return ops::bucketize_out(self_, boundaries, out_int32, right, out);
-    }
-    let v = call_fallback(&BUCKETIZE_OUT_INFO, &[&self_, &boundaries, &out_int32, &right, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_b_b_w(&BUCKETIZE_OUT_INFO, ops::bucketize_out, self_, boundaries, out_int32, right, out)
 }
 
 /// A back end's kernel of `bucketize.Scalar`.
 pub type BucketizeScalarKernel = fn(&args::BucketizeScalar, &Tensor) -> Result<()>;
 /// The kernels of `bucketize.Scalar`.
 pub static BUCKETIZE_SCALAR_KERNEL: Kernel<BucketizeScalarKernel> =
-    Kernel::new(f::bucketize_scalar_cpu, &[&BUCKETIZE_SCALAR, &BUCKETIZE_SCALAR_OUT]);
+    Kernel::new(f::bucketize_scalar_cpu, &[BUCKETIZE_SCALAR.any(), BUCKETIZE_SCALAR_OUT.any()]);
 
 fn bucketize_scalar_slot(self_: Scalar, boundaries: &Tensor, out_int32: bool, right: bool) -> Result<Tensor> {
     let given = args::BucketizeScalar { self_, boundaries, out_int32, right };
-    let m = f::bucketize_scalar_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = BUCKETIZE_SCALAR_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::bucketize_scalar_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(
+        BUCKETIZE_SCALAR_KERNEL
+            .run(m.device, &mut |kernel: BucketizeScalarKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`BUCKETIZE_SCALAR`].
@@ -1141,7 +1140,7 @@ pub(super) static BUCKETIZE_SCALAR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn bucketize_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::bucketize_scalar(arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
+    calls::boxed_n_t_b_b_to_t(ops::bucketize_scalar, a)
 }
 fn bucketize_scalar_adaptor(
     self_: Scalar,
@@ -1149,10 +1148,14 @@ fn bucketize_scalar_adaptor(
     out_int32: bool,
     right: bool,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&BUCKETIZE_SCALAR_INFO, &[&self_, &boundaries, &out_int32, &right]) {
-        return ops::bucketize_scalar(self_, boundaries, out_int32, right);
-    }
-    fallback(&BUCKETIZE_SCALAR_INFO, &[&self_, &boundaries, &out_int32, &right])
+    calls::adapt_n_t_b_b_to_t(
+        &BUCKETIZE_SCALAR_INFO,
+        ops::bucketize_scalar,
+        self_,
+        boundaries,
+        out_int32,
+        right,
+    )
 }
 
 fn bucketize_scalar_out_slot(
@@ -1163,11 +1166,13 @@ fn bucketize_scalar_out_slot(
     out: &mut Tensor,
 ) -> Result<()> {
     let given = args::BucketizeScalar { self_, boundaries, out_int32, right };
-    let m = f::bucketize_scalar_shape(&given)?;
-    let o0 = m.out(&OutDtype::Exact("torch.searchsorted(): output tensor's dtype is wrong, it can only be Int(int32) or Long(int64) depending on whether out_int32 flag is True, but we got output tensor's dtype {got} and out_int32 flag is {want_int32}"), out, &[boundaries])?;
-    if let Some(kernel) = BUCKETIZE_SCALAR_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o0.tensor()))?;
-    }
+    let m = or_return!(f::bucketize_scalar_shape(&given));
+    let o0 = or_return!(m.out(&OutDtype::Exact("torch.searchsorted(): output tensor's dtype is wrong, it can only be Int(int32) or Long(int64) depending on whether out_int32 flag is True, but we got output tensor's dtype {got} and out_int32 flag is {want_int32}"), out, &[boundaries]));
+    or_return!(
+        BUCKETIZE_SCALAR_KERNEL.run(m.device, &mut |kernel: BucketizeScalarKernel| -> Result<()> {
+            kernel(&given, o0.tensor())
+        })
+    );
     o0.finish()
 }
 /// Type of [`BUCKETIZE_SCALAR_OUT`].
@@ -1208,9 +1213,7 @@ pub(super) static BUCKETIZE_SCALAR_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&BUCKETIZE_SCALAR_INFO),
 };
 fn bucketize_scalar_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 4)?;
-    ops::bucketize_scalar_out(arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_n_t_b_b_w(ops::bucketize_scalar_out, a)
 }
 fn bucketize_scalar_out_adaptor(
     self_: Scalar,
@@ -1219,28 +1222,27 @@ fn bucketize_scalar_out_adaptor(
     right: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) =
-        watched(&BUCKETIZE_SCALAR_OUT_INFO, &[&self_, &boundaries, &out_int32, &right, &&*out])
-    {
-        return ops::bucketize_scalar_out(self_, boundaries, out_int32, right, out);
-    }
-    let v = call_fallback(&BUCKETIZE_SCALAR_OUT_INFO, &[&self_, &boundaries, &out_int32, &right, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_n_t_b_b_w(
+        &BUCKETIZE_SCALAR_OUT_INFO,
+        ops::bucketize_scalar_out,
+        self_,
+        boundaries,
+        out_int32,
+        right,
+        out,
+    )
 }
 
 /// A back end's kernel of `histc`.
 pub type HistcKernel = fn(&args::Histc, &Tensor) -> Result<()>;
 /// The kernels of `histc`.
-pub static HISTC_KERNEL: Kernel<HistcKernel> = Kernel::new(f::histc_cpu, &[&HISTC, &HISTC_OUT]);
+pub static HISTC_KERNEL: Kernel<HistcKernel> = Kernel::new(f::histc_cpu, &[HISTC.any(), HISTC_OUT.any()]);
 
 fn histc_slot(self_: &Tensor, bins: i64, min: Scalar, max: Scalar) -> Result<Tensor> {
     let given = args::Histc { self_, bins, min, max };
-    let m = f::histc_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = HISTC_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::histc_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(HISTC_KERNEL.run(m.device, &mut |kernel: HistcKernel| -> Result<()> { kernel(&given, &o) }));
     Ok(o)
 }
 /// Type of [`HISTC`].
@@ -1273,22 +1275,25 @@ pub(super) static HISTC_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn histc_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::histc(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
+    or_return!(ops::histc(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3))
+    ))
+    .into_values()
 }
 fn histc_adaptor(self_: &Tensor, bins: i64, min: Scalar, max: Scalar) -> Result<Tensor> {
-    if let Some(_seen) = watched(&HISTC_INFO, &[&self_, &bins, &min, &max]) {
-        return ops::histc(self_, bins, min, max);
-    }
-    fallback(&HISTC_INFO, &[&self_, &bins, &min, &max])
+    adapted(&HISTC_INFO, &[&self_, &bins, &min, &max], &mut |()| ops::histc(self_, bins, min, max))
 }
 
 fn histc_out_slot(self_: &Tensor, bins: i64, min: Scalar, max: Scalar, out: &mut Tensor) -> Result<()> {
     let given = args::Histc { self_, bins, min, max };
-    let m = f::histc_shape(&given)?;
-    let o0 = m.out(&OutDtype::Exact("torch.histogram: input tensor and hist tensor should have the same dtype, but got input {want_c} and hist {got_c}"), out, &[self_])?;
-    if let Some(kernel) = HISTC_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o0.tensor()))?;
-    }
+    let m = or_return!(f::histc_shape(&given));
+    let o0 = or_return!(m.out(&OutDtype::Exact("torch.histogram: input tensor and hist tensor should have the same dtype, but got input {want_c} and hist {got_c}"), out, &[self_]));
+    or_return!(
+        HISTC_KERNEL.run(m.device, &mut |kernel: HistcKernel| -> Result<()> { kernel(&given, o0.tensor()) })
+    );
     o0.finish()
 }
 /// Type of [`HISTC_OUT`].
@@ -1329,23 +1334,30 @@ pub(super) static HISTC_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&HISTC_INFO),
 };
 fn histc_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 4)?;
-    ops::histc_out(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, &mut out)?;
+    let mut out = or_return!(arg::<Tensor>(a, 4));
+    or_return!(ops::histc_out(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        &mut out
+    ));
     Ok(vec![out.into_value()])
 }
 fn histc_out_adaptor(self_: &Tensor, bins: i64, min: Scalar, max: Scalar, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&HISTC_OUT_INFO, &[&self_, &bins, &min, &max, &&*out]) {
+    let values_: &[&dyn AsValue] = &[&self_, &bins, &min, &max, &&*out];
+    if let Some(_seen) = watched(&HISTC_OUT_INFO, values_) {
         return ops::histc_out(self_, bins, min, max, out);
     }
-    let v = call_fallback(&HISTC_OUT_INFO, &[&self_, &bins, &min, &max, &&*out])?;
-    *out = arg(&v, 0)?;
+    let v = or_return!(call_fallback(&HISTC_OUT_INFO, values_));
+    *out = or_return!(arg(&v, 0));
     Ok(())
 }
 
 /// A back end's kernel of `bincount`.
 pub type BincountKernel = fn(&args::Bincount) -> Result<Tensor>;
 /// The kernels of `bincount`.
-pub static BINCOUNT_KERNEL: Kernel<BincountKernel> = Kernel::new(f::bincount_cpu, &[&BINCOUNT]);
+pub static BINCOUNT_KERNEL: Kernel<BincountKernel> = Kernel::new(f::bincount_cpu, &[BINCOUNT.any()]);
 
 fn bincount_slot(self_: &Tensor, weights: Option<&Tensor>, minlength: i64) -> Result<Tensor> {
     f::bincount_check(self_, weights, minlength)?;
@@ -1384,19 +1396,23 @@ pub(super) static BINCOUNT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn bincount_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::bincount(tensor_arg(a, 0)?, arg::<Option<Tensor>>(a, 1)?.as_ref(), arg(a, 2)?)?.into_values()
+    or_return!(ops::bincount(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg::<Option<Tensor>>(a, 1)).as_ref(),
+        or_return!(arg(a, 2))
+    ))
+    .into_values()
 }
 fn bincount_adaptor(self_: &Tensor, weights: Option<&Tensor>, minlength: i64) -> Result<Tensor> {
-    if let Some(_seen) = watched(&BINCOUNT_INFO, &[&self_, &weights, &minlength]) {
-        return ops::bincount(self_, weights, minlength);
-    }
-    fallback(&BINCOUNT_INFO, &[&self_, &weights, &minlength])
+    adapted(&BINCOUNT_INFO, &[&self_, &weights, &minlength], &mut |()| {
+        ops::bincount(self_, weights, minlength)
+    })
 }
 
 /// A back end's kernel of `_unique2`.
 pub type UniqueKernel = fn(&args::Unique) -> Result<(Tensor, Tensor, Tensor)>;
 /// The kernels of `_unique2`.
-pub static UNIQUE_KERNEL: Kernel<UniqueKernel> = Kernel::new(f::unique_cpu, &[&UNIQUE]);
+pub static UNIQUE_KERNEL: Kernel<UniqueKernel> = Kernel::new(f::unique_cpu, &[UNIQUE.any()]);
 
 fn unique_slot(
     self_: &Tensor,
@@ -1440,7 +1456,13 @@ pub(super) static UNIQUE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn unique_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::unique(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
+    or_return!(ops::unique(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3))
+    ))
+    .into_values()
 }
 fn unique_adaptor(
     self_: &Tensor,
@@ -1448,16 +1470,15 @@ fn unique_adaptor(
     return_inverse: bool,
     return_counts: bool,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    if let Some(_seen) = watched(&UNIQUE_INFO, &[&self_, &sorted, &return_inverse, &return_counts]) {
-        return ops::unique(self_, sorted, return_inverse, return_counts);
-    }
-    fallback(&UNIQUE_INFO, &[&self_, &sorted, &return_inverse, &return_counts])
+    adapted(&UNIQUE_INFO, &[&self_, &sorted, &return_inverse, &return_counts], &mut |()| {
+        ops::unique(self_, sorted, return_inverse, return_counts)
+    })
 }
 
 /// A back end's kernel of `unique_dim`.
 pub type UniqueDimKernel = fn(&args::UniqueDim) -> Result<(Tensor, Tensor, Tensor)>;
 /// The kernels of `unique_dim`.
-pub static UNIQUE_DIM_KERNEL: Kernel<UniqueDimKernel> = Kernel::new(f::unique_dim_cpu, &[&UNIQUE_DIM]);
+pub static UNIQUE_DIM_KERNEL: Kernel<UniqueDimKernel> = Kernel::new(f::unique_dim_cpu, &[UNIQUE_DIM.any()]);
 
 fn unique_dim_slot(
     self_: &Tensor,
@@ -1503,7 +1524,14 @@ pub(super) static UNIQUE_DIM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn unique_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::unique_dim(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values()
+    or_return!(ops::unique_dim(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4))
+    ))
+    .into_values()
 }
 fn unique_dim_adaptor(
     self_: &Tensor,
@@ -1512,18 +1540,16 @@ fn unique_dim_adaptor(
     return_inverse: bool,
     return_counts: bool,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    if let Some(_seen) = watched(&UNIQUE_DIM_INFO, &[&self_, &dim, &sorted, &return_inverse, &return_counts])
-    {
-        return ops::unique_dim(self_, dim, sorted, return_inverse, return_counts);
-    }
-    fallback(&UNIQUE_DIM_INFO, &[&self_, &dim, &sorted, &return_inverse, &return_counts])
+    adapted(&UNIQUE_DIM_INFO, &[&self_, &dim, &sorted, &return_inverse, &return_counts], &mut |()| {
+        ops::unique_dim(self_, dim, sorted, return_inverse, return_counts)
+    })
 }
 
 /// A back end's kernel of `unique_consecutive`.
 pub type UniqueConsecutiveKernel = fn(&args::UniqueConsecutive) -> Result<(Tensor, Tensor, Tensor)>;
 /// The kernels of `unique_consecutive`.
 pub static UNIQUE_CONSECUTIVE_KERNEL: Kernel<UniqueConsecutiveKernel> =
-    Kernel::new(f::unique_consecutive_cpu, &[&UNIQUE_CONSECUTIVE]);
+    Kernel::new(f::unique_consecutive_cpu, &[UNIQUE_CONSECUTIVE.any()]);
 
 fn unique_consecutive_slot(
     self_: &Tensor,
@@ -1567,7 +1593,13 @@ pub(super) static UNIQUE_CONSECUTIVE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn unique_consecutive_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::unique_consecutive(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
+    or_return!(ops::unique_consecutive(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3))
+    ))
+    .into_values()
 }
 fn unique_consecutive_adaptor(
     self_: &Tensor,
@@ -1575,8 +1607,7 @@ fn unique_consecutive_adaptor(
     return_counts: bool,
     dim: Option<i64>,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    if let Some(_seen) = watched(&UNIQUE_CONSECUTIVE_INFO, &[&self_, &return_inverse, &return_counts, &dim]) {
-        return ops::unique_consecutive(self_, return_inverse, return_counts, dim);
-    }
-    fallback(&UNIQUE_CONSECUTIVE_INFO, &[&self_, &return_inverse, &return_counts, &dim])
+    adapted(&UNIQUE_CONSECUTIVE_INFO, &[&self_, &return_inverse, &return_counts, &dim], &mut |()| {
+        ops::unique_consecutive(self_, return_inverse, return_counts, dim)
+    })
 }

@@ -26,8 +26,8 @@ impl Backward for SortStableBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = self.dim;
         let self_sizes = &self.self_sizes[..];
-        let result1 = &self.result1.unpack_last(cx, "result1")?;
-        let g0 = Some(gather_backward(grad, self_sizes, dim, &result1)?);
+        let result1 = &or_return!(self.result1.unpack_last(cx, "result1"));
+        let g0 = Some(or_return!(gather_backward(grad, self_sizes, dim, &result1)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -41,7 +41,10 @@ pub(super) fn sort_stable_autograd(
     descending: bool,
 ) -> Result<(Tensor, Tensor)> {
     let rec = rt::recording(&[self_]);
-    let (mut out0, out1) = rt::below(|| ops::sort_stable(self_, stable, dim, descending))?;
+    let (mut out0, out1) = or_return!({
+        let _below = rt::Below::new();
+        ops::sort_stable(self_, stable, dim, descending)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body =
@@ -55,7 +58,7 @@ pub(super) fn sort_stable_autograd(
             let self_t = &self_t_;
             ok(take_along_jvp(self_t, dim, &result1)).map(Some)
         })?;
-        rt::set_tangent(&out0, t)?;
+        rt::set_tangent(&out0, Ok(t))?;
     }
     Ok((out0, out1))
 }
@@ -68,8 +71,9 @@ pub(super) fn sort_stable_out_autograd(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("sort", &[self_], &[&*out0, &*out1])?;
-    rt::below(|| ops::sort_stable_out(self_, stable, dim, descending, out0, out1))
+    or_return!(rt::check_out("sort", &[self_], &[&*out0, &*out1]));
+    let _below = rt::Below::new();
+    ops::sort_stable_out(self_, stable, dim, descending, out0, out1)
 }
 /// Node of `topk`.
 pub struct TopkBackward {
@@ -83,8 +87,8 @@ impl Backward for TopkBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = self.dim;
         let self_sizes = &self.self_sizes[..];
-        let result1 = &self.result1.unpack_last(cx, "result1")?;
-        let g0 = Some(gather_backward(grad, self_sizes, dim, &result1)?);
+        let result1 = &or_return!(self.result1.unpack_last(cx, "result1"));
+        let g0 = Some(or_return!(gather_backward(grad, self_sizes, dim, &result1)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -99,7 +103,10 @@ pub(super) fn topk_autograd(
     sorted: bool,
 ) -> Result<(Tensor, Tensor)> {
     let rec = rt::recording(&[self_]);
-    let (mut out0, out1) = rt::below(|| ops::topk(self_, k, dim, largest, sorted))?;
+    let (mut out0, out1) = or_return!({
+        let _below = rt::Below::new();
+        ops::topk(self_, k, dim, largest, sorted)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = TopkBackward { dim, result1: Saved::input(&out1), self_sizes: size_vec(self_.sizes()) };
@@ -112,7 +119,7 @@ pub(super) fn topk_autograd(
             let self_t = &self_t_;
             ok(take_along_jvp(self_t, dim, &result1)).map(Some)
         })?;
-        rt::set_tangent(&out0, t)?;
+        rt::set_tangent(&out0, Ok(t))?;
     }
     Ok((out0, out1))
 }
@@ -126,8 +133,9 @@ pub(super) fn topk_out_autograd(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("topk", &[self_], &[&*out0, &*out1])?;
-    rt::below(|| ops::topk_out(self_, k, dim, largest, sorted, out0, out1))
+    or_return!(rt::check_out("topk", &[self_], &[&*out0, &*out1]));
+    let _below = rt::Below::new();
+    ops::topk_out(self_, k, dim, largest, sorted, out0, out1)
 }
 pub(super) fn searchsorted_out_autograd(
     sorted_sequence: &Tensor,
@@ -138,7 +146,8 @@ pub(super) fn searchsorted_out_autograd(
     sorter: Option<&Tensor>,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::below(|| ops::searchsorted_out(sorted_sequence, self_, out_int32, right, side, sorter, out))
+    let _below = rt::Below::new();
+    ops::searchsorted_out(sorted_sequence, self_, out_int32, right, side, sorter, out)
 }
 pub(super) fn searchsorted_scalar_out_autograd(
     sorted_sequence: &Tensor,
@@ -162,7 +171,8 @@ pub(super) fn searchsorted_scalar_out_autograd(
             ops::searchsorted_scalar_out(sorted_sequence, self_, out_int32, right, side, sorter, own_out)
         },
     )?;
-    rt::below(|| ops::searchsorted_scalar_out(sorted_sequence, self_, out_int32, right, side, sorter, out))
+    let _below = rt::Below::new();
+    ops::searchsorted_scalar_out(sorted_sequence, self_, out_int32, right, side, sorter, out)
 }
 pub(super) fn bucketize_out_autograd(
     self_: &Tensor,
@@ -171,7 +181,8 @@ pub(super) fn bucketize_out_autograd(
     right: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::below(|| ops::bucketize_out(self_, boundaries, out_int32, right, out))
+    let _below = rt::Below::new();
+    ops::bucketize_out(self_, boundaries, out_int32, right, out)
 }
 pub(super) fn bucketize_scalar_out_autograd(
     self_: Scalar,
@@ -180,8 +191,9 @@ pub(super) fn bucketize_scalar_out_autograd(
     right: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("bucketize", &[boundaries], &[&*out])?;
-    rt::below(|| ops::bucketize_scalar_out(self_, boundaries, out_int32, right, out))
+    or_return!(rt::check_out("bucketize", &[boundaries], &[&*out]));
+    let _below = rt::Below::new();
+    ops::bucketize_scalar_out(self_, boundaries, out_int32, right, out)
 }
 pub(super) fn histc_out_autograd(
     self_: &Tensor,
@@ -190,7 +202,8 @@ pub(super) fn histc_out_autograd(
     max: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::below(|| ops::histc_out(self_, bins, min, max, out))
+    let _below = rt::Below::new();
+    ops::histc_out(self_, bins, min, max, out)
 }
 /// Node of `bincount`.
 pub struct BincountBackward;
@@ -198,20 +211,23 @@ impl Backward for BincountBackward {
     const NAME: &'static str = "BincountBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let g0 = Some(no_derivative("aten::bincount")?);
+        let g0 = Some(or_return!(no_derivative("aten::bincount")));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 #[cold]
 #[inline(never)]
 fn bincount_tangent(self_: &Tensor, weights: Option<&Tensor>, minlength: i64) -> Result<Option<Tensor>> {
-    rt::jvp(|| ok(no_derivative("aten::bincount")).map(Some))
+    rt::jvp_one(&mut |()| -> Result<Option<Tensor>> { ok(no_derivative("aten::bincount")).map(Some) })
 }
 
 pub(super) fn bincount_autograd(self_: &Tensor, weights: Option<&Tensor>, minlength: i64) -> Result<Tensor> {
     rt::not_differentiable("bincount", "self", self_)?;
     let rec = rt::recording_opt(&[weights]);
-    let mut out = rt::below(|| ops::bincount(self_, weights, minlength))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::bincount(self_, weights, minlength)
+    });
     if rec {
         let edges = Edges::of([weights]);
         let body = BincountBackward;
@@ -224,8 +240,8 @@ pub(super) fn bincount_autograd(self_: &Tensor, weights: Option<&Tensor>, minlen
             v
         })
     {
-        let t = bincount_tangent(self_, weights, minlength)?;
-        rt::set_tangent(&out, t)?;
+        let t = bincount_tangent(self_, weights, minlength);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -236,7 +252,7 @@ impl Backward for UniqueBackward {
     const NAME: &'static str = "Unique2Backward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let g0 = Some(no_derivative("aten::_unique2")?);
+        let g0 = Some(or_return!(no_derivative("aten::_unique2")));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
@@ -247,7 +263,10 @@ pub(super) fn unique_autograd(
     return_counts: bool,
 ) -> Result<(Tensor, Tensor, Tensor)> {
     let rec = rt::recording(&[self_]);
-    let (mut out0, out1, out2) = rt::below(|| ops::unique(self_, sorted, return_inverse, return_counts))?;
+    let (mut out0, out1, out2) = or_return!({
+        let _below = rt::Below::new();
+        ops::unique(self_, sorted, return_inverse, return_counts)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = UniqueBackward;
@@ -255,7 +274,7 @@ pub(super) fn unique_autograd(
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| ok(no_derivative("aten::_unique2")).map(Some))?;
-        rt::set_tangent(&out0, t)?;
+        rt::set_tangent(&out0, Ok(t))?;
     }
     Ok((out0, out1, out2))
 }
@@ -266,7 +285,7 @@ impl Backward for UniqueDimBackward {
     const NAME: &'static str = "UniqueDimBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let g0 = Some(no_derivative("aten::unique_dim")?);
+        let g0 = Some(or_return!(no_derivative("aten::unique_dim")));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
@@ -278,8 +297,10 @@ pub(super) fn unique_dim_autograd(
     return_counts: bool,
 ) -> Result<(Tensor, Tensor, Tensor)> {
     let rec = rt::recording(&[self_]);
-    let (mut out0, out1, out2) =
-        rt::below(|| ops::unique_dim(self_, dim, sorted, return_inverse, return_counts))?;
+    let (mut out0, out1, out2) = or_return!({
+        let _below = rt::Below::new();
+        ops::unique_dim(self_, dim, sorted, return_inverse, return_counts)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = UniqueDimBackward;
@@ -287,7 +308,7 @@ pub(super) fn unique_dim_autograd(
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| ok(no_derivative("aten::unique_dim")).map(Some))?;
-        rt::set_tangent(&out0, t)?;
+        rt::set_tangent(&out0, Ok(t))?;
     }
     Ok((out0, out1, out2))
 }
@@ -298,7 +319,7 @@ impl Backward for UniqueConsecutiveBackward {
     const NAME: &'static str = "UniqueConsecutiveBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let g0 = Some(no_derivative("aten::unique_consecutive")?);
+        let g0 = Some(or_return!(no_derivative("aten::unique_consecutive")));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
@@ -309,8 +330,10 @@ pub(super) fn unique_consecutive_autograd(
     dim: Option<i64>,
 ) -> Result<(Tensor, Tensor, Tensor)> {
     let rec = rt::recording(&[self_]);
-    let (mut out0, out1, out2) =
-        rt::below(|| ops::unique_consecutive(self_, return_inverse, return_counts, dim))?;
+    let (mut out0, out1, out2) = or_return!({
+        let _below = rt::Below::new();
+        ops::unique_consecutive(self_, return_inverse, return_counts, dim)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = UniqueConsecutiveBackward;
@@ -318,7 +341,7 @@ pub(super) fn unique_consecutive_autograd(
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| ok(no_derivative("aten::unique_consecutive")).map(Some))?;
-        rt::set_tangent(&out0, t)?;
+        rt::set_tangent(&out0, Ok(t))?;
     }
     Ok((out0, out1, out2))
 }

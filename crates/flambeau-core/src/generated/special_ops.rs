@@ -3,7 +3,7 @@
 //! Operators of the family `special`.
 
 #[allow(unused_imports)]
-use super::{D, a, args, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, calls, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::special as f;
 
@@ -14,7 +14,7 @@ pub static ERF_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::ERF,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&ERF, &ERF_, &ERF_OUT]),
+    kernels: Kernels::new(&[ERF.any(), ERF_.any(), ERF_OUT.any()]),
 };
 fn erf_kernel(self_: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&ERF_SPEC, &[self_], &[])
@@ -48,13 +48,10 @@ pub(super) static ERF_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn erf_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::erf(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::erf, a)
 }
 fn erf_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&ERF_INFO, &[&self_]) {
-        return ops::erf(self_);
-    }
-    fallback(&ERF_INFO, &[&self_])
+    calls::adapt_t_to_t(&ERF_INFO, ops::erf, self_)
 }
 
 fn erf_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -89,14 +86,10 @@ pub(super) static ERF__INFO: OpInfo = OpInfo {
     functional: Some(&ERF_INFO),
 };
 fn erf_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::erf_(tensor_arg(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t(ops::erf_, a, &[0])
 }
 fn erf_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&ERF__INFO, &[&self_]) {
-        return ops::erf_(self_);
-    }
-    call_fallback(&ERF__INFO, &[&self_]).map(drop)
+    calls::adapt_t(&ERF__INFO, ops::erf_, self_)
 }
 
 fn erf_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -134,17 +127,10 @@ pub(super) static ERF_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&ERF_INFO),
 };
 fn erf_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::erf_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::erf_out, a)
 }
 fn erf_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&ERF_OUT_INFO, &[&self_, &&*out]) {
-        return ops::erf_out(self_, out);
-    }
-    let v = call_fallback(&ERF_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&ERF_OUT_INFO, ops::erf_out, self_, out)
 }
 
 /// `erfc`: formula and rules.
@@ -154,7 +140,7 @@ pub static ERFC_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::ERFC,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&ERFC, &ERFC_, &ERFC_OUT]),
+    kernels: Kernels::new(&[ERFC.any(), ERFC_.any(), ERFC_OUT.any()]),
 };
 fn erfc_kernel(self_: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&ERFC_SPEC, &[self_], &[])
@@ -188,13 +174,10 @@ pub(super) static ERFC_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn erfc_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::erfc(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::erfc, a)
 }
 fn erfc_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&ERFC_INFO, &[&self_]) {
-        return ops::erfc(self_);
-    }
-    fallback(&ERFC_INFO, &[&self_])
+    calls::adapt_t_to_t(&ERFC_INFO, ops::erfc, self_)
 }
 
 fn erfc_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -229,14 +212,10 @@ pub(super) static ERFC__INFO: OpInfo = OpInfo {
     functional: Some(&ERFC_INFO),
 };
 fn erfc_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::erfc_(tensor_arg(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t(ops::erfc_, a, &[0])
 }
 fn erfc_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&ERFC__INFO, &[&self_]) {
-        return ops::erfc_(self_);
-    }
-    call_fallback(&ERFC__INFO, &[&self_]).map(drop)
+    calls::adapt_t(&ERFC__INFO, ops::erfc_, self_)
 }
 
 fn erfc_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -274,17 +253,10 @@ pub(super) static ERFC_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&ERFC_INFO),
 };
 fn erfc_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::erfc_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::erfc_out, a)
 }
 fn erfc_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&ERFC_OUT_INFO, &[&self_, &&*out]) {
-        return ops::erfc_out(self_, out);
-    }
-    let v = call_fallback(&ERFC_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&ERFC_OUT_INFO, ops::erfc_out, self_, out)
 }
 
 /// `erfinv`: formula and rules.
@@ -294,7 +266,7 @@ pub static ERFINV_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::ERFINV,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&ERFINV, &ERFINV_, &ERFINV_OUT]),
+    kernels: Kernels::new(&[ERFINV.any(), ERFINV_.any(), ERFINV_OUT.any()]),
 };
 fn erfinv_kernel(self_: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&ERFINV_SPEC, &[self_], &[])
@@ -335,13 +307,10 @@ pub(super) static ERFINV_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn erfinv_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::erfinv(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::erfinv, a)
 }
 fn erfinv_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&ERFINV_INFO, &[&self_]) {
-        return ops::erfinv(self_);
-    }
-    fallback(&ERFINV_INFO, &[&self_])
+    calls::adapt_t_to_t(&ERFINV_INFO, ops::erfinv, self_)
 }
 
 fn erfinv_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -376,14 +345,10 @@ pub(super) static ERFINV__INFO: OpInfo = OpInfo {
     functional: Some(&ERFINV_INFO),
 };
 fn erfinv_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::erfinv_(tensor_arg(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t(ops::erfinv_, a, &[0])
 }
 fn erfinv_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&ERFINV__INFO, &[&self_]) {
-        return ops::erfinv_(self_);
-    }
-    call_fallback(&ERFINV__INFO, &[&self_]).map(drop)
+    calls::adapt_t(&ERFINV__INFO, ops::erfinv_, self_)
 }
 
 fn erfinv_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -421,17 +386,10 @@ pub(super) static ERFINV_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&ERFINV_INFO),
 };
 fn erfinv_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::erfinv_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::erfinv_out, a)
 }
 fn erfinv_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&ERFINV_OUT_INFO, &[&self_, &&*out]) {
-        return ops::erfinv_out(self_, out);
-    }
-    let v = call_fallback(&ERFINV_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&ERFINV_OUT_INFO, ops::erfinv_out, self_, out)
 }
 
 /// `lgamma`: formula and rules.
@@ -441,7 +399,7 @@ pub static LGAMMA_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::LGAMMA,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&LGAMMA, &LGAMMA_, &LGAMMA_OUT]),
+    kernels: Kernels::new(&[LGAMMA.any(), LGAMMA_.any(), LGAMMA_OUT.any()]),
 };
 fn lgamma_kernel(self_: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&LGAMMA_SPEC, &[self_], &[])
@@ -475,13 +433,10 @@ pub(super) static LGAMMA_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn lgamma_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::lgamma(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::lgamma, a)
 }
 fn lgamma_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&LGAMMA_INFO, &[&self_]) {
-        return ops::lgamma(self_);
-    }
-    fallback(&LGAMMA_INFO, &[&self_])
+    calls::adapt_t_to_t(&LGAMMA_INFO, ops::lgamma, self_)
 }
 
 fn lgamma_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -516,14 +471,10 @@ pub(super) static LGAMMA__INFO: OpInfo = OpInfo {
     functional: Some(&LGAMMA_INFO),
 };
 fn lgamma_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::lgamma_(tensor_arg(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t(ops::lgamma_, a, &[0])
 }
 fn lgamma_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&LGAMMA__INFO, &[&self_]) {
-        return ops::lgamma_(self_);
-    }
-    call_fallback(&LGAMMA__INFO, &[&self_]).map(drop)
+    calls::adapt_t(&LGAMMA__INFO, ops::lgamma_, self_)
 }
 
 fn lgamma_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -561,17 +512,10 @@ pub(super) static LGAMMA_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LGAMMA_INFO),
 };
 fn lgamma_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::lgamma_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::lgamma_out, a)
 }
 fn lgamma_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&LGAMMA_OUT_INFO, &[&self_, &&*out]) {
-        return ops::lgamma_out(self_, out);
-    }
-    let v = call_fallback(&LGAMMA_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&LGAMMA_OUT_INFO, ops::lgamma_out, self_, out)
 }
 
 /// `digamma`: formula and rules.
@@ -581,7 +525,7 @@ pub static DIGAMMA_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::DIGAMMA,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&DIGAMMA, &DIGAMMA_, &DIGAMMA_OUT]),
+    kernels: Kernels::new(&[DIGAMMA.any(), DIGAMMA_.any(), DIGAMMA_OUT.any()]),
 };
 fn digamma_kernel(self_: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&DIGAMMA_SPEC, &[self_], &[])
@@ -615,13 +559,10 @@ pub(super) static DIGAMMA_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn digamma_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::digamma(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::digamma, a)
 }
 fn digamma_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&DIGAMMA_INFO, &[&self_]) {
-        return ops::digamma(self_);
-    }
-    fallback(&DIGAMMA_INFO, &[&self_])
+    calls::adapt_t_to_t(&DIGAMMA_INFO, ops::digamma, self_)
 }
 
 fn digamma_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -656,14 +597,10 @@ pub(super) static DIGAMMA__INFO: OpInfo = OpInfo {
     functional: Some(&DIGAMMA_INFO),
 };
 fn digamma_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::digamma_(tensor_arg(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t(ops::digamma_, a, &[0])
 }
 fn digamma_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&DIGAMMA__INFO, &[&self_]) {
-        return ops::digamma_(self_);
-    }
-    call_fallback(&DIGAMMA__INFO, &[&self_]).map(drop)
+    calls::adapt_t(&DIGAMMA__INFO, ops::digamma_, self_)
 }
 
 fn digamma_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -701,21 +638,15 @@ pub(super) static DIGAMMA_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&DIGAMMA_INFO),
 };
 fn digamma_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::digamma_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::digamma_out, a)
 }
 fn digamma_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&DIGAMMA_OUT_INFO, &[&self_, &&*out]) {
-        return ops::digamma_out(self_, out);
-    }
-    let v = call_fallback(&DIGAMMA_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&DIGAMMA_OUT_INFO, ops::digamma_out, self_, out)
 }
 
 /// Kernels of `polygamma` on devices that are not built in.
-pub static POLYGAMMA_KERNELS: Kernels<PointwiseKernel> = Kernels::new(&[&POLYGAMMA, &POLYGAMMA_OUT]);
+pub static POLYGAMMA_KERNELS: Kernels<PointwiseKernel> =
+    Kernels::new(&[POLYGAMMA.any(), POLYGAMMA_OUT.any()]);
 fn polygamma_kernel(n: i64, self_: &Tensor) -> Result<Tensor> {
     f::polygamma_plan(n, self_)?.on(&POLYGAMMA_KERNELS).run()
 }
@@ -751,13 +682,10 @@ pub(super) static POLYGAMMA_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn polygamma_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::polygamma(arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    or_return!(ops::polygamma(or_return!(arg(a, 0)), or_return!(tensor_arg(a, 1)))).into_values()
 }
 fn polygamma_adaptor(n: i64, self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&POLYGAMMA_INFO, &[&n, &self_]) {
-        return ops::polygamma(n, self_);
-    }
-    fallback(&POLYGAMMA_INFO, &[&n, &self_])
+    adapted(&POLYGAMMA_INFO, &[&n, &self_], &mut |()| ops::polygamma(n, self_))
 }
 
 fn polygamma_out_kernel(n: i64, self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -799,16 +727,17 @@ pub(super) static POLYGAMMA_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&POLYGAMMA_INFO),
 };
 fn polygamma_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::polygamma_out(arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
+    let mut out = or_return!(arg::<Tensor>(a, 2));
+    or_return!(ops::polygamma_out(or_return!(arg(a, 0)), or_return!(tensor_arg(a, 1)), &mut out));
     Ok(vec![out.into_value()])
 }
 fn polygamma_out_adaptor(n: i64, self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&POLYGAMMA_OUT_INFO, &[&n, &self_, &&*out]) {
+    let values_: &[&dyn AsValue] = &[&n, &self_, &&*out];
+    if let Some(_seen) = watched(&POLYGAMMA_OUT_INFO, values_) {
         return ops::polygamma_out(n, self_, out);
     }
-    let v = call_fallback(&POLYGAMMA_OUT_INFO, &[&n, &self_, &&*out])?;
-    *out = arg(&v, 0)?;
+    let v = or_return!(call_fallback(&POLYGAMMA_OUT_INFO, values_));
+    *out = or_return!(arg(&v, 0));
     Ok(())
 }
 
@@ -839,19 +768,16 @@ pub(super) static MVLGAMMA_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn mvlgamma_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::mvlgamma(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
+    calls::boxed_t_i_to_t(ops::mvlgamma, a)
 }
 fn mvlgamma_adaptor(self_: &Tensor, p: i64) -> Result<Tensor> {
-    if let Some(_seen) = watched(&MVLGAMMA_INFO, &[&self_, &p]) {
-        return ops::mvlgamma(self_, p);
-    }
-    fallback(&MVLGAMMA_INFO, &[&self_, &p])
+    calls::adapt_t_i_to_t(&MVLGAMMA_INFO, ops::mvlgamma, self_, p)
 }
 
 fn mvlgamma_inplace_cpu(self_: &Tensor, p: i64) -> Result<()> {
     f::mvlgamma_inplace_check(self_, p)?;
     let before = out::before_overwriting(self_, &[])?;
-    let r = f::mvlgamma(&before, p)?;
+    let r = or_return!(f::mvlgamma(&before, p));
     out::copy_to_self(self_, &r)
 }
 /// Type of [`MVLGAMMA_`].
@@ -879,19 +805,15 @@ pub(super) static MVLGAMMA__INFO: OpInfo = OpInfo {
     functional: Some(&MVLGAMMA_INFO),
 };
 fn mvlgamma_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::mvlgamma_(tensor_arg(a, 0)?, arg(a, 1)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_i(ops::mvlgamma_, a, &[0])
 }
 fn mvlgamma_inplace_adaptor(self_: &Tensor, p: i64) -> Result<()> {
-    if let Some(_seen) = watched(&MVLGAMMA__INFO, &[&self_, &p]) {
-        return ops::mvlgamma_(self_, p);
-    }
-    call_fallback(&MVLGAMMA__INFO, &[&self_, &p]).map(drop)
+    calls::adapt_t_i(&MVLGAMMA__INFO, ops::mvlgamma_, self_, p)
 }
 
 fn mvlgamma_out_cpu(self_: &Tensor, p: i64, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("mvlgamma", &[self_], &[&*out])?;
-    let r = f::mvlgamma(self_, p)?;
+    let r = or_return!(f::mvlgamma(self_, p));
     out::copy_to_out(
         &OutDtype::CastOr("mvlgamma: result type {want} can't be cast to the desired output type {want}"),
         out,
@@ -927,17 +849,10 @@ pub(super) static MVLGAMMA_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&MVLGAMMA_INFO),
 };
 fn mvlgamma_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::mvlgamma_out(tensor_arg(a, 0)?, arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_i_w(ops::mvlgamma_out, a)
 }
 fn mvlgamma_out_adaptor(self_: &Tensor, p: i64, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&MVLGAMMA_OUT_INFO, &[&self_, &p, &&*out]) {
-        return ops::mvlgamma_out(self_, p, out);
-    }
-    let v = call_fallback(&MVLGAMMA_OUT_INFO, &[&self_, &p, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_i_w(&MVLGAMMA_OUT_INFO, ops::mvlgamma_out, self_, p, out)
 }
 
 /// `i0`: formula and rules.
@@ -947,7 +862,7 @@ pub static I0_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::I0,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&I0, &I0_, &I0_OUT]),
+    kernels: Kernels::new(&[I0.any(), I0_.any(), I0_OUT.any()]),
 };
 fn i0_kernel(self_: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&I0_SPEC, &[self_], &[])
@@ -977,13 +892,10 @@ pub(super) static I0_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn i0_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::i0(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::i0, a)
 }
 fn i0_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&I0_INFO, &[&self_]) {
-        return ops::i0(self_);
-    }
-    fallback(&I0_INFO, &[&self_])
+    calls::adapt_t_to_t(&I0_INFO, ops::i0, self_)
 }
 
 fn i0_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -1018,14 +930,10 @@ pub(super) static I0__INFO: OpInfo = OpInfo {
     functional: Some(&I0_INFO),
 };
 fn i0_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::i0_(tensor_arg(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t(ops::i0_, a, &[0])
 }
 fn i0_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&I0__INFO, &[&self_]) {
-        return ops::i0_(self_);
-    }
-    call_fallback(&I0__INFO, &[&self_]).map(drop)
+    calls::adapt_t(&I0__INFO, ops::i0_, self_)
 }
 
 fn i0_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1063,17 +971,10 @@ pub(super) static I0_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&I0_INFO),
 };
 fn i0_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::i0_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::i0_out, a)
 }
 fn i0_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&I0_OUT_INFO, &[&self_, &&*out]) {
-        return ops::i0_out(self_, out);
-    }
-    let v = call_fallback(&I0_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&I0_OUT_INFO, ops::i0_out, self_, out)
 }
 
 /// `special_i0e`: formula and rules.
@@ -1083,7 +984,7 @@ pub static SPECIAL_I0E_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::I0E,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&SPECIAL_I0E, &SPECIAL_I0E_OUT]),
+    kernels: Kernels::new(&[SPECIAL_I0E.any(), SPECIAL_I0E_OUT.any()]),
 };
 fn special_i0e_kernel(self_: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&SPECIAL_I0E_SPEC, &[self_], &[])
@@ -1117,13 +1018,10 @@ pub(super) static SPECIAL_I0E_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn special_i0e_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::special_i0e(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::special_i0e, a)
 }
 fn special_i0e_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SPECIAL_I0E_INFO, &[&self_]) {
-        return ops::special_i0e(self_);
-    }
-    fallback(&SPECIAL_I0E_INFO, &[&self_])
+    calls::adapt_t_to_t(&SPECIAL_I0E_INFO, ops::special_i0e, self_)
 }
 
 fn special_i0e_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1161,17 +1059,10 @@ pub(super) static SPECIAL_I0E_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&SPECIAL_I0E_INFO),
 };
 fn special_i0e_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::special_i0e_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::special_i0e_out, a)
 }
 fn special_i0e_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&SPECIAL_I0E_OUT_INFO, &[&self_, &&*out]) {
-        return ops::special_i0e_out(self_, out);
-    }
-    let v = call_fallback(&SPECIAL_I0E_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&SPECIAL_I0E_OUT_INFO, ops::special_i0e_out, self_, out)
 }
 
 /// `special_i1`: formula and rules.
@@ -1181,7 +1072,7 @@ pub static SPECIAL_I1_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::I1,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&SPECIAL_I1, &SPECIAL_I1_OUT]),
+    kernels: Kernels::new(&[SPECIAL_I1.any(), SPECIAL_I1_OUT.any()]),
 };
 fn special_i1_kernel(self_: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&SPECIAL_I1_SPEC, &[self_], &[])
@@ -1215,13 +1106,10 @@ pub(super) static SPECIAL_I1_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn special_i1_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::special_i1(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::special_i1, a)
 }
 fn special_i1_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SPECIAL_I1_INFO, &[&self_]) {
-        return ops::special_i1(self_);
-    }
-    fallback(&SPECIAL_I1_INFO, &[&self_])
+    calls::adapt_t_to_t(&SPECIAL_I1_INFO, ops::special_i1, self_)
 }
 
 fn special_i1_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1259,17 +1147,10 @@ pub(super) static SPECIAL_I1_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&SPECIAL_I1_INFO),
 };
 fn special_i1_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::special_i1_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::special_i1_out, a)
 }
 fn special_i1_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&SPECIAL_I1_OUT_INFO, &[&self_, &&*out]) {
-        return ops::special_i1_out(self_, out);
-    }
-    let v = call_fallback(&SPECIAL_I1_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&SPECIAL_I1_OUT_INFO, ops::special_i1_out, self_, out)
 }
 
 /// `special_i1e`: formula and rules.
@@ -1279,7 +1160,7 @@ pub static SPECIAL_I1E_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::I1E,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&SPECIAL_I1E, &SPECIAL_I1E_OUT]),
+    kernels: Kernels::new(&[SPECIAL_I1E.any(), SPECIAL_I1E_OUT.any()]),
 };
 fn special_i1e_kernel(self_: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&SPECIAL_I1E_SPEC, &[self_], &[])
@@ -1313,13 +1194,10 @@ pub(super) static SPECIAL_I1E_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn special_i1e_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::special_i1e(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::special_i1e, a)
 }
 fn special_i1e_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SPECIAL_I1E_INFO, &[&self_]) {
-        return ops::special_i1e(self_);
-    }
-    fallback(&SPECIAL_I1E_INFO, &[&self_])
+    calls::adapt_t_to_t(&SPECIAL_I1E_INFO, ops::special_i1e, self_)
 }
 
 fn special_i1e_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1357,21 +1235,15 @@ pub(super) static SPECIAL_I1E_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&SPECIAL_I1E_INFO),
 };
 fn special_i1e_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::special_i1e_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::special_i1e_out, a)
 }
 fn special_i1e_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&SPECIAL_I1E_OUT_INFO, &[&self_, &&*out]) {
-        return ops::special_i1e_out(self_, out);
-    }
-    let v = call_fallback(&SPECIAL_I1E_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&SPECIAL_I1E_OUT_INFO, ops::special_i1e_out, self_, out)
 }
 
 /// Kernels of `logit` on devices that are not built in.
-pub static LOGIT_KERNELS: Kernels<PointwiseKernel> = Kernels::new(&[&LOGIT, &LOGIT_, &LOGIT_OUT]);
+pub static LOGIT_KERNELS: Kernels<PointwiseKernel> =
+    Kernels::new(&[LOGIT.any(), LOGIT_.any(), LOGIT_OUT.any()]);
 fn logit_kernel(self_: &Tensor, eps: Option<f64>) -> Result<Tensor> {
     f::logit_plan(self_, eps)?.on(&LOGIT_KERNELS).run()
 }
@@ -1407,13 +1279,10 @@ pub(super) static LOGIT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn logit_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::logit(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
+    or_return!(ops::logit(or_return!(tensor_arg(a, 0)), or_return!(arg(a, 1)))).into_values()
 }
 fn logit_adaptor(self_: &Tensor, eps: Option<f64>) -> Result<Tensor> {
-    if let Some(_seen) = watched(&LOGIT_INFO, &[&self_, &eps]) {
-        return ops::logit(self_, eps);
-    }
-    fallback(&LOGIT_INFO, &[&self_, &eps])
+    adapted(&LOGIT_INFO, &[&self_, &eps], &mut |()| ops::logit(self_, eps))
 }
 
 fn logit_inplace_kernel(self_: &Tensor, eps: Option<f64>) -> Result<()> {
@@ -1451,14 +1320,11 @@ pub(super) static LOGIT__INFO: OpInfo = OpInfo {
     functional: Some(&LOGIT_INFO),
 };
 fn logit_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::logit_(tensor_arg(a, 0)?, arg(a, 1)?)?;
+    or_return!(ops::logit_(or_return!(tensor_arg(a, 0)), or_return!(arg(a, 1))));
     Ok(vec![a[0].clone()])
 }
 fn logit_inplace_adaptor(self_: &Tensor, eps: Option<f64>) -> Result<()> {
-    if let Some(_seen) = watched(&LOGIT__INFO, &[&self_, &eps]) {
-        return ops::logit_(self_, eps);
-    }
-    call_fallback(&LOGIT__INFO, &[&self_, &eps]).map(drop)
+    adapted(&LOGIT__INFO, &[&self_, &eps], &mut |()| ops::logit_(self_, eps))
 }
 
 fn logit_out_kernel(self_: &Tensor, eps: Option<f64>, out: &mut Tensor) -> Result<()> {
@@ -1500,16 +1366,17 @@ pub(super) static LOGIT_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LOGIT_INFO),
 };
 fn logit_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::logit_out(tensor_arg(a, 0)?, arg(a, 1)?, &mut out)?;
+    let mut out = or_return!(arg::<Tensor>(a, 2));
+    or_return!(ops::logit_out(or_return!(tensor_arg(a, 0)), or_return!(arg(a, 1)), &mut out));
     Ok(vec![out.into_value()])
 }
 fn logit_out_adaptor(self_: &Tensor, eps: Option<f64>, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&LOGIT_OUT_INFO, &[&self_, &eps, &&*out]) {
+    let values_: &[&dyn AsValue] = &[&self_, &eps, &&*out];
+    if let Some(_seen) = watched(&LOGIT_OUT_INFO, values_) {
         return ops::logit_out(self_, eps, out);
     }
-    let v = call_fallback(&LOGIT_OUT_INFO, &[&self_, &eps, &&*out])?;
-    *out = arg(&v, 0)?;
+    let v = or_return!(call_fallback(&LOGIT_OUT_INFO, values_));
+    *out = or_return!(arg(&v, 0));
     Ok(())
 }
 
@@ -1520,7 +1387,7 @@ pub static SPECIAL_ENTR_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::ENTR,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&SPECIAL_ENTR, &SPECIAL_ENTR_OUT]),
+    kernels: Kernels::new(&[SPECIAL_ENTR.any(), SPECIAL_ENTR_OUT.any()]),
 };
 fn special_entr_kernel(self_: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&SPECIAL_ENTR_SPEC, &[self_], &[])
@@ -1554,13 +1421,10 @@ pub(super) static SPECIAL_ENTR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn special_entr_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::special_entr(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::special_entr, a)
 }
 fn special_entr_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SPECIAL_ENTR_INFO, &[&self_]) {
-        return ops::special_entr(self_);
-    }
-    fallback(&SPECIAL_ENTR_INFO, &[&self_])
+    calls::adapt_t_to_t(&SPECIAL_ENTR_INFO, ops::special_entr, self_)
 }
 
 fn special_entr_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1598,17 +1462,10 @@ pub(super) static SPECIAL_ENTR_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&SPECIAL_ENTR_INFO),
 };
 fn special_entr_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::special_entr_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::special_entr_out, a)
 }
 fn special_entr_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&SPECIAL_ENTR_OUT_INFO, &[&self_, &&*out]) {
-        return ops::special_entr_out(self_, out);
-    }
-    let v = call_fallback(&SPECIAL_ENTR_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&SPECIAL_ENTR_OUT_INFO, ops::special_entr_out, self_, out)
 }
 
 /// `special_erfcx`: formula and rules.
@@ -1618,7 +1475,7 @@ pub static SPECIAL_ERFCX_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::ERFCX,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&SPECIAL_ERFCX, &SPECIAL_ERFCX_OUT]),
+    kernels: Kernels::new(&[SPECIAL_ERFCX.any(), SPECIAL_ERFCX_OUT.any()]),
 };
 fn special_erfcx_kernel(self_: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&SPECIAL_ERFCX_SPEC, &[self_], &[])
@@ -1652,13 +1509,10 @@ pub(super) static SPECIAL_ERFCX_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn special_erfcx_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::special_erfcx(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::special_erfcx, a)
 }
 fn special_erfcx_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SPECIAL_ERFCX_INFO, &[&self_]) {
-        return ops::special_erfcx(self_);
-    }
-    fallback(&SPECIAL_ERFCX_INFO, &[&self_])
+    calls::adapt_t_to_t(&SPECIAL_ERFCX_INFO, ops::special_erfcx, self_)
 }
 
 fn special_erfcx_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1696,17 +1550,10 @@ pub(super) static SPECIAL_ERFCX_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&SPECIAL_ERFCX_INFO),
 };
 fn special_erfcx_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::special_erfcx_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::special_erfcx_out, a)
 }
 fn special_erfcx_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&SPECIAL_ERFCX_OUT_INFO, &[&self_, &&*out]) {
-        return ops::special_erfcx_out(self_, out);
-    }
-    let v = call_fallback(&SPECIAL_ERFCX_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&SPECIAL_ERFCX_OUT_INFO, ops::special_erfcx_out, self_, out)
 }
 
 /// `special_ndtr`: formula and rules.
@@ -1716,7 +1563,7 @@ pub static SPECIAL_NDTR_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::NDTR,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&SPECIAL_NDTR, &SPECIAL_NDTR_OUT]),
+    kernels: Kernels::new(&[SPECIAL_NDTR.any(), SPECIAL_NDTR_OUT.any()]),
 };
 fn special_ndtr_kernel(self_: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&SPECIAL_NDTR_SPEC, &[self_], &[])
@@ -1750,13 +1597,10 @@ pub(super) static SPECIAL_NDTR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn special_ndtr_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::special_ndtr(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::special_ndtr, a)
 }
 fn special_ndtr_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SPECIAL_NDTR_INFO, &[&self_]) {
-        return ops::special_ndtr(self_);
-    }
-    fallback(&SPECIAL_NDTR_INFO, &[&self_])
+    calls::adapt_t_to_t(&SPECIAL_NDTR_INFO, ops::special_ndtr, self_)
 }
 
 fn special_ndtr_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1794,17 +1638,10 @@ pub(super) static SPECIAL_NDTR_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&SPECIAL_NDTR_INFO),
 };
 fn special_ndtr_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::special_ndtr_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::special_ndtr_out, a)
 }
 fn special_ndtr_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&SPECIAL_NDTR_OUT_INFO, &[&self_, &&*out]) {
-        return ops::special_ndtr_out(self_, out);
-    }
-    let v = call_fallback(&SPECIAL_NDTR_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&SPECIAL_NDTR_OUT_INFO, ops::special_ndtr_out, self_, out)
 }
 
 /// `special_ndtri`: formula and rules.
@@ -1814,7 +1651,7 @@ pub static SPECIAL_NDTRI_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::NDTRI,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&SPECIAL_NDTRI, &SPECIAL_NDTRI_OUT]),
+    kernels: Kernels::new(&[SPECIAL_NDTRI.any(), SPECIAL_NDTRI_OUT.any()]),
 };
 fn special_ndtri_kernel(self_: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&SPECIAL_NDTRI_SPEC, &[self_], &[])
@@ -1848,13 +1685,10 @@ pub(super) static SPECIAL_NDTRI_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn special_ndtri_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::special_ndtri(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::special_ndtri, a)
 }
 fn special_ndtri_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SPECIAL_NDTRI_INFO, &[&self_]) {
-        return ops::special_ndtri(self_);
-    }
-    fallback(&SPECIAL_NDTRI_INFO, &[&self_])
+    calls::adapt_t_to_t(&SPECIAL_NDTRI_INFO, ops::special_ndtri, self_)
 }
 
 fn special_ndtri_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1892,17 +1726,10 @@ pub(super) static SPECIAL_NDTRI_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&SPECIAL_NDTRI_INFO),
 };
 fn special_ndtri_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::special_ndtri_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::special_ndtri_out, a)
 }
 fn special_ndtri_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&SPECIAL_NDTRI_OUT_INFO, &[&self_, &&*out]) {
-        return ops::special_ndtri_out(self_, out);
-    }
-    let v = call_fallback(&SPECIAL_NDTRI_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&SPECIAL_NDTRI_OUT_INFO, ops::special_ndtri_out, self_, out)
 }
 
 /// `special_log_ndtr`: formula and rules.
@@ -1912,7 +1739,7 @@ pub static SPECIAL_LOG_NDTR_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::LOG_NDTR,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&SPECIAL_LOG_NDTR, &SPECIAL_LOG_NDTR_OUT]),
+    kernels: Kernels::new(&[SPECIAL_LOG_NDTR.any(), SPECIAL_LOG_NDTR_OUT.any()]),
 };
 fn special_log_ndtr_kernel(self_: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&SPECIAL_LOG_NDTR_SPEC, &[self_], &[])
@@ -1946,13 +1773,10 @@ pub(super) static SPECIAL_LOG_NDTR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn special_log_ndtr_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::special_log_ndtr(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::special_log_ndtr, a)
 }
 fn special_log_ndtr_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SPECIAL_LOG_NDTR_INFO, &[&self_]) {
-        return ops::special_log_ndtr(self_);
-    }
-    fallback(&SPECIAL_LOG_NDTR_INFO, &[&self_])
+    calls::adapt_t_to_t(&SPECIAL_LOG_NDTR_INFO, ops::special_log_ndtr, self_)
 }
 
 fn special_log_ndtr_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1990,17 +1814,10 @@ pub(super) static SPECIAL_LOG_NDTR_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&SPECIAL_LOG_NDTR_INFO),
 };
 fn special_log_ndtr_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::special_log_ndtr_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::special_log_ndtr_out, a)
 }
 fn special_log_ndtr_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&SPECIAL_LOG_NDTR_OUT_INFO, &[&self_, &&*out]) {
-        return ops::special_log_ndtr_out(self_, out);
-    }
-    let v = call_fallback(&SPECIAL_LOG_NDTR_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&SPECIAL_LOG_NDTR_OUT_INFO, ops::special_log_ndtr_out, self_, out)
 }
 
 /// `special_xlog1py`: formula and rules.
@@ -2010,7 +1827,7 @@ pub static SPECIAL_XLOG1PY_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::XLOG1PY,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&SPECIAL_XLOG1PY, &SPECIAL_XLOG1PY_OUT]),
+    kernels: Kernels::new(&[SPECIAL_XLOG1PY.any(), SPECIAL_XLOG1PY_OUT.any()]),
 };
 fn special_xlog1py_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&SPECIAL_XLOG1PY_SPEC, &[self_, other], &[])
@@ -2047,13 +1864,10 @@ pub(super) static SPECIAL_XLOG1PY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn special_xlog1py_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::special_xlog1py(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::special_xlog1py, a)
 }
 fn special_xlog1py_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SPECIAL_XLOG1PY_INFO, &[&self_, &other]) {
-        return ops::special_xlog1py(self_, other);
-    }
-    fallback(&SPECIAL_XLOG1PY_INFO, &[&self_, &other])
+    calls::adapt_t_t_to_t(&SPECIAL_XLOG1PY_INFO, ops::special_xlog1py, self_, other)
 }
 
 fn special_xlog1py_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -2095,17 +1909,10 @@ pub(super) static SPECIAL_XLOG1PY_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&SPECIAL_XLOG1PY_INFO),
 };
 fn special_xlog1py_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::special_xlog1py_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_w(ops::special_xlog1py_out, a)
 }
 fn special_xlog1py_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&SPECIAL_XLOG1PY_OUT_INFO, &[&self_, &other, &&*out]) {
-        return ops::special_xlog1py_out(self_, other, out);
-    }
-    let v = call_fallback(&SPECIAL_XLOG1PY_OUT_INFO, &[&self_, &other, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_w(&SPECIAL_XLOG1PY_OUT_INFO, ops::special_xlog1py_out, self_, other, out)
 }
 
 /// `special_zeta`: formula and rules.
@@ -2115,7 +1922,7 @@ pub static SPECIAL_ZETA_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::ZETA,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&SPECIAL_ZETA, &SPECIAL_ZETA_OUT]),
+    kernels: Kernels::new(&[SPECIAL_ZETA.any(), SPECIAL_ZETA_OUT.any()]),
 };
 fn special_zeta_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&SPECIAL_ZETA_SPEC, &[self_, other], &[])
@@ -2152,13 +1959,10 @@ pub(super) static SPECIAL_ZETA_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn special_zeta_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::special_zeta(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::special_zeta, a)
 }
 fn special_zeta_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SPECIAL_ZETA_INFO, &[&self_, &other]) {
-        return ops::special_zeta(self_, other);
-    }
-    fallback(&SPECIAL_ZETA_INFO, &[&self_, &other])
+    calls::adapt_t_t_to_t(&SPECIAL_ZETA_INFO, ops::special_zeta, self_, other)
 }
 
 fn special_zeta_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -2200,17 +2004,10 @@ pub(super) static SPECIAL_ZETA_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&SPECIAL_ZETA_INFO),
 };
 fn special_zeta_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::special_zeta_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_w(ops::special_zeta_out, a)
 }
 fn special_zeta_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&SPECIAL_ZETA_OUT_INFO, &[&self_, &other, &&*out]) {
-        return ops::special_zeta_out(self_, other, out);
-    }
-    let v = call_fallback(&SPECIAL_ZETA_OUT_INFO, &[&self_, &other, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_w(&SPECIAL_ZETA_OUT_INFO, ops::special_zeta_out, self_, other, out)
 }
 
 /// `igamma`: formula and rules.
@@ -2220,7 +2017,7 @@ pub static IGAMMA_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::IGAMMA,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&IGAMMA, &IGAMMA_, &IGAMMA_OUT]),
+    kernels: Kernels::new(&[IGAMMA.any(), IGAMMA_.any(), IGAMMA_OUT.any()]),
 };
 fn igamma_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&IGAMMA_SPEC, &[self_, other], &[])
@@ -2257,13 +2054,10 @@ pub(super) static IGAMMA_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn igamma_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::igamma(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::igamma, a)
 }
 fn igamma_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&IGAMMA_INFO, &[&self_, &other]) {
-        return ops::igamma(self_, other);
-    }
-    fallback(&IGAMMA_INFO, &[&self_, &other])
+    calls::adapt_t_t_to_t(&IGAMMA_INFO, ops::igamma, self_, other)
 }
 
 fn igamma_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
@@ -2301,14 +2095,10 @@ pub(super) static IGAMMA__INFO: OpInfo = OpInfo {
     functional: Some(&IGAMMA_INFO),
 };
 fn igamma_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::igamma_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_t(ops::igamma_, a, &[0])
 }
 fn igamma_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&IGAMMA__INFO, &[&self_, &other]) {
-        return ops::igamma_(self_, other);
-    }
-    call_fallback(&IGAMMA__INFO, &[&self_, &other]).map(drop)
+    calls::adapt_t_t(&IGAMMA__INFO, ops::igamma_, self_, other)
 }
 
 fn igamma_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -2350,17 +2140,10 @@ pub(super) static IGAMMA_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&IGAMMA_INFO),
 };
 fn igamma_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::igamma_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_w(ops::igamma_out, a)
 }
 fn igamma_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&IGAMMA_OUT_INFO, &[&self_, &other, &&*out]) {
-        return ops::igamma_out(self_, other, out);
-    }
-    let v = call_fallback(&IGAMMA_OUT_INFO, &[&self_, &other, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_w(&IGAMMA_OUT_INFO, ops::igamma_out, self_, other, out)
 }
 
 /// `igammac`: formula and rules.
@@ -2370,7 +2153,7 @@ pub static IGAMMAC_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::IGAMMAC,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&IGAMMAC, &IGAMMAC_, &IGAMMAC_OUT]),
+    kernels: Kernels::new(&[IGAMMAC.any(), IGAMMAC_.any(), IGAMMAC_OUT.any()]),
 };
 fn igammac_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&IGAMMAC_SPEC, &[self_, other], &[])
@@ -2407,13 +2190,10 @@ pub(super) static IGAMMAC_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn igammac_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::igammac(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::igammac, a)
 }
 fn igammac_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&IGAMMAC_INFO, &[&self_, &other]) {
-        return ops::igammac(self_, other);
-    }
-    fallback(&IGAMMAC_INFO, &[&self_, &other])
+    calls::adapt_t_t_to_t(&IGAMMAC_INFO, ops::igammac, self_, other)
 }
 
 fn igammac_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
@@ -2451,14 +2231,10 @@ pub(super) static IGAMMAC__INFO: OpInfo = OpInfo {
     functional: Some(&IGAMMAC_INFO),
 };
 fn igammac_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::igammac_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_t(ops::igammac_, a, &[0])
 }
 fn igammac_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&IGAMMAC__INFO, &[&self_, &other]) {
-        return ops::igammac_(self_, other);
-    }
-    call_fallback(&IGAMMAC__INFO, &[&self_, &other]).map(drop)
+    calls::adapt_t_t(&IGAMMAC__INFO, ops::igammac_, self_, other)
 }
 
 fn igammac_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -2500,17 +2276,10 @@ pub(super) static IGAMMAC_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&IGAMMAC_INFO),
 };
 fn igammac_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::igammac_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_w(ops::igammac_out, a)
 }
 fn igammac_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&IGAMMAC_OUT_INFO, &[&self_, &other, &&*out]) {
-        return ops::igammac_out(self_, other, out);
-    }
-    let v = call_fallback(&IGAMMAC_OUT_INFO, &[&self_, &other, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_w(&IGAMMAC_OUT_INFO, ops::igammac_out, self_, other, out)
 }
 
 /// `special_bessel_j0`: formula and rules.
@@ -2520,7 +2289,7 @@ pub static SPECIAL_BESSEL_J0_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::BESSEL_J0,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&SPECIAL_BESSEL_J0, &SPECIAL_BESSEL_J0_OUT]),
+    kernels: Kernels::new(&[SPECIAL_BESSEL_J0.any(), SPECIAL_BESSEL_J0_OUT.any()]),
 };
 fn special_bessel_j0_kernel(self_: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&SPECIAL_BESSEL_J0_SPEC, &[self_], &[])
@@ -2554,13 +2323,10 @@ pub(super) static SPECIAL_BESSEL_J0_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn special_bessel_j0_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::special_bessel_j0(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::special_bessel_j0, a)
 }
 fn special_bessel_j0_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SPECIAL_BESSEL_J0_INFO, &[&self_]) {
-        return ops::special_bessel_j0(self_);
-    }
-    fallback(&SPECIAL_BESSEL_J0_INFO, &[&self_])
+    calls::adapt_t_to_t(&SPECIAL_BESSEL_J0_INFO, ops::special_bessel_j0, self_)
 }
 
 fn special_bessel_j0_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -2598,17 +2364,10 @@ pub(super) static SPECIAL_BESSEL_J0_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&SPECIAL_BESSEL_J0_INFO),
 };
 fn special_bessel_j0_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::special_bessel_j0_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::special_bessel_j0_out, a)
 }
 fn special_bessel_j0_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&SPECIAL_BESSEL_J0_OUT_INFO, &[&self_, &&*out]) {
-        return ops::special_bessel_j0_out(self_, out);
-    }
-    let v = call_fallback(&SPECIAL_BESSEL_J0_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&SPECIAL_BESSEL_J0_OUT_INFO, ops::special_bessel_j0_out, self_, out)
 }
 
 /// `special_bessel_j1`: formula and rules.
@@ -2618,7 +2377,7 @@ pub static SPECIAL_BESSEL_J1_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::BESSEL_J1,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&SPECIAL_BESSEL_J1, &SPECIAL_BESSEL_J1_OUT]),
+    kernels: Kernels::new(&[SPECIAL_BESSEL_J1.any(), SPECIAL_BESSEL_J1_OUT.any()]),
 };
 fn special_bessel_j1_kernel(self_: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&SPECIAL_BESSEL_J1_SPEC, &[self_], &[])
@@ -2652,13 +2411,10 @@ pub(super) static SPECIAL_BESSEL_J1_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn special_bessel_j1_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::special_bessel_j1(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::special_bessel_j1, a)
 }
 fn special_bessel_j1_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SPECIAL_BESSEL_J1_INFO, &[&self_]) {
-        return ops::special_bessel_j1(self_);
-    }
-    fallback(&SPECIAL_BESSEL_J1_INFO, &[&self_])
+    calls::adapt_t_to_t(&SPECIAL_BESSEL_J1_INFO, ops::special_bessel_j1, self_)
 }
 
 fn special_bessel_j1_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -2696,17 +2452,10 @@ pub(super) static SPECIAL_BESSEL_J1_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&SPECIAL_BESSEL_J1_INFO),
 };
 fn special_bessel_j1_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::special_bessel_j1_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::special_bessel_j1_out, a)
 }
 fn special_bessel_j1_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&SPECIAL_BESSEL_J1_OUT_INFO, &[&self_, &&*out]) {
-        return ops::special_bessel_j1_out(self_, out);
-    }
-    let v = call_fallback(&SPECIAL_BESSEL_J1_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&SPECIAL_BESSEL_J1_OUT_INFO, ops::special_bessel_j1_out, self_, out)
 }
 
 /// `special_bessel_y0`: formula and rules.
@@ -2716,7 +2465,7 @@ pub static SPECIAL_BESSEL_Y0_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::BESSEL_Y0,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&SPECIAL_BESSEL_Y0, &SPECIAL_BESSEL_Y0_OUT]),
+    kernels: Kernels::new(&[SPECIAL_BESSEL_Y0.any(), SPECIAL_BESSEL_Y0_OUT.any()]),
 };
 fn special_bessel_y0_kernel(self_: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&SPECIAL_BESSEL_Y0_SPEC, &[self_], &[])
@@ -2750,13 +2499,10 @@ pub(super) static SPECIAL_BESSEL_Y0_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn special_bessel_y0_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::special_bessel_y0(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::special_bessel_y0, a)
 }
 fn special_bessel_y0_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SPECIAL_BESSEL_Y0_INFO, &[&self_]) {
-        return ops::special_bessel_y0(self_);
-    }
-    fallback(&SPECIAL_BESSEL_Y0_INFO, &[&self_])
+    calls::adapt_t_to_t(&SPECIAL_BESSEL_Y0_INFO, ops::special_bessel_y0, self_)
 }
 
 fn special_bessel_y0_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -2794,17 +2540,10 @@ pub(super) static SPECIAL_BESSEL_Y0_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&SPECIAL_BESSEL_Y0_INFO),
 };
 fn special_bessel_y0_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::special_bessel_y0_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::special_bessel_y0_out, a)
 }
 fn special_bessel_y0_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&SPECIAL_BESSEL_Y0_OUT_INFO, &[&self_, &&*out]) {
-        return ops::special_bessel_y0_out(self_, out);
-    }
-    let v = call_fallback(&SPECIAL_BESSEL_Y0_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&SPECIAL_BESSEL_Y0_OUT_INFO, ops::special_bessel_y0_out, self_, out)
 }
 
 /// `special_bessel_y1`: formula and rules.
@@ -2814,7 +2553,7 @@ pub static SPECIAL_BESSEL_Y1_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::BESSEL_Y1,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&SPECIAL_BESSEL_Y1, &SPECIAL_BESSEL_Y1_OUT]),
+    kernels: Kernels::new(&[SPECIAL_BESSEL_Y1.any(), SPECIAL_BESSEL_Y1_OUT.any()]),
 };
 fn special_bessel_y1_kernel(self_: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&SPECIAL_BESSEL_Y1_SPEC, &[self_], &[])
@@ -2848,13 +2587,10 @@ pub(super) static SPECIAL_BESSEL_Y1_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn special_bessel_y1_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::special_bessel_y1(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::special_bessel_y1, a)
 }
 fn special_bessel_y1_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SPECIAL_BESSEL_Y1_INFO, &[&self_]) {
-        return ops::special_bessel_y1(self_);
-    }
-    fallback(&SPECIAL_BESSEL_Y1_INFO, &[&self_])
+    calls::adapt_t_to_t(&SPECIAL_BESSEL_Y1_INFO, ops::special_bessel_y1, self_)
 }
 
 fn special_bessel_y1_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -2892,17 +2628,10 @@ pub(super) static SPECIAL_BESSEL_Y1_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&SPECIAL_BESSEL_Y1_INFO),
 };
 fn special_bessel_y1_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::special_bessel_y1_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::special_bessel_y1_out, a)
 }
 fn special_bessel_y1_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&SPECIAL_BESSEL_Y1_OUT_INFO, &[&self_, &&*out]) {
-        return ops::special_bessel_y1_out(self_, out);
-    }
-    let v = call_fallback(&SPECIAL_BESSEL_Y1_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&SPECIAL_BESSEL_Y1_OUT_INFO, ops::special_bessel_y1_out, self_, out)
 }
 
 /// `special_modified_bessel_i0`: formula and rules.
@@ -2912,7 +2641,7 @@ pub static SPECIAL_MODIFIED_BESSEL_I0_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::MODIFIED_BESSEL_I0,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&SPECIAL_MODIFIED_BESSEL_I0, &SPECIAL_MODIFIED_BESSEL_I0_OUT]),
+    kernels: Kernels::new(&[SPECIAL_MODIFIED_BESSEL_I0.any(), SPECIAL_MODIFIED_BESSEL_I0_OUT.any()]),
 };
 fn special_modified_bessel_i0_kernel(self_: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&SPECIAL_MODIFIED_BESSEL_I0_SPEC, &[self_], &[])
@@ -2946,13 +2675,10 @@ pub(super) static SPECIAL_MODIFIED_BESSEL_I0_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn special_modified_bessel_i0_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::special_modified_bessel_i0(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::special_modified_bessel_i0, a)
 }
 fn special_modified_bessel_i0_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SPECIAL_MODIFIED_BESSEL_I0_INFO, &[&self_]) {
-        return ops::special_modified_bessel_i0(self_);
-    }
-    fallback(&SPECIAL_MODIFIED_BESSEL_I0_INFO, &[&self_])
+    calls::adapt_t_to_t(&SPECIAL_MODIFIED_BESSEL_I0_INFO, ops::special_modified_bessel_i0, self_)
 }
 
 fn special_modified_bessel_i0_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -2990,17 +2716,10 @@ pub(super) static SPECIAL_MODIFIED_BESSEL_I0_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&SPECIAL_MODIFIED_BESSEL_I0_INFO),
 };
 fn special_modified_bessel_i0_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::special_modified_bessel_i0_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::special_modified_bessel_i0_out, a)
 }
 fn special_modified_bessel_i0_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&SPECIAL_MODIFIED_BESSEL_I0_OUT_INFO, &[&self_, &&*out]) {
-        return ops::special_modified_bessel_i0_out(self_, out);
-    }
-    let v = call_fallback(&SPECIAL_MODIFIED_BESSEL_I0_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&SPECIAL_MODIFIED_BESSEL_I0_OUT_INFO, ops::special_modified_bessel_i0_out, self_, out)
 }
 
 /// `special_modified_bessel_i1`: formula and rules.
@@ -3010,7 +2729,7 @@ pub static SPECIAL_MODIFIED_BESSEL_I1_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::MODIFIED_BESSEL_I1,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&SPECIAL_MODIFIED_BESSEL_I1, &SPECIAL_MODIFIED_BESSEL_I1_OUT]),
+    kernels: Kernels::new(&[SPECIAL_MODIFIED_BESSEL_I1.any(), SPECIAL_MODIFIED_BESSEL_I1_OUT.any()]),
 };
 fn special_modified_bessel_i1_kernel(self_: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&SPECIAL_MODIFIED_BESSEL_I1_SPEC, &[self_], &[])
@@ -3044,13 +2763,10 @@ pub(super) static SPECIAL_MODIFIED_BESSEL_I1_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn special_modified_bessel_i1_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::special_modified_bessel_i1(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::special_modified_bessel_i1, a)
 }
 fn special_modified_bessel_i1_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SPECIAL_MODIFIED_BESSEL_I1_INFO, &[&self_]) {
-        return ops::special_modified_bessel_i1(self_);
-    }
-    fallback(&SPECIAL_MODIFIED_BESSEL_I1_INFO, &[&self_])
+    calls::adapt_t_to_t(&SPECIAL_MODIFIED_BESSEL_I1_INFO, ops::special_modified_bessel_i1, self_)
 }
 
 fn special_modified_bessel_i1_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -3088,17 +2804,10 @@ pub(super) static SPECIAL_MODIFIED_BESSEL_I1_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&SPECIAL_MODIFIED_BESSEL_I1_INFO),
 };
 fn special_modified_bessel_i1_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::special_modified_bessel_i1_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::special_modified_bessel_i1_out, a)
 }
 fn special_modified_bessel_i1_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&SPECIAL_MODIFIED_BESSEL_I1_OUT_INFO, &[&self_, &&*out]) {
-        return ops::special_modified_bessel_i1_out(self_, out);
-    }
-    let v = call_fallback(&SPECIAL_MODIFIED_BESSEL_I1_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&SPECIAL_MODIFIED_BESSEL_I1_OUT_INFO, ops::special_modified_bessel_i1_out, self_, out)
 }
 
 /// `special_modified_bessel_k0`: formula and rules.
@@ -3108,7 +2817,7 @@ pub static SPECIAL_MODIFIED_BESSEL_K0_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::MODIFIED_BESSEL_K0,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&SPECIAL_MODIFIED_BESSEL_K0, &SPECIAL_MODIFIED_BESSEL_K0_OUT]),
+    kernels: Kernels::new(&[SPECIAL_MODIFIED_BESSEL_K0.any(), SPECIAL_MODIFIED_BESSEL_K0_OUT.any()]),
 };
 fn special_modified_bessel_k0_kernel(self_: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&SPECIAL_MODIFIED_BESSEL_K0_SPEC, &[self_], &[])
@@ -3142,13 +2851,10 @@ pub(super) static SPECIAL_MODIFIED_BESSEL_K0_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn special_modified_bessel_k0_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::special_modified_bessel_k0(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::special_modified_bessel_k0, a)
 }
 fn special_modified_bessel_k0_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SPECIAL_MODIFIED_BESSEL_K0_INFO, &[&self_]) {
-        return ops::special_modified_bessel_k0(self_);
-    }
-    fallback(&SPECIAL_MODIFIED_BESSEL_K0_INFO, &[&self_])
+    calls::adapt_t_to_t(&SPECIAL_MODIFIED_BESSEL_K0_INFO, ops::special_modified_bessel_k0, self_)
 }
 
 fn special_modified_bessel_k0_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -3186,17 +2892,10 @@ pub(super) static SPECIAL_MODIFIED_BESSEL_K0_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&SPECIAL_MODIFIED_BESSEL_K0_INFO),
 };
 fn special_modified_bessel_k0_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::special_modified_bessel_k0_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::special_modified_bessel_k0_out, a)
 }
 fn special_modified_bessel_k0_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&SPECIAL_MODIFIED_BESSEL_K0_OUT_INFO, &[&self_, &&*out]) {
-        return ops::special_modified_bessel_k0_out(self_, out);
-    }
-    let v = call_fallback(&SPECIAL_MODIFIED_BESSEL_K0_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&SPECIAL_MODIFIED_BESSEL_K0_OUT_INFO, ops::special_modified_bessel_k0_out, self_, out)
 }
 
 /// `special_modified_bessel_k1`: formula and rules.
@@ -3206,7 +2905,7 @@ pub static SPECIAL_MODIFIED_BESSEL_K1_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::MODIFIED_BESSEL_K1,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&SPECIAL_MODIFIED_BESSEL_K1, &SPECIAL_MODIFIED_BESSEL_K1_OUT]),
+    kernels: Kernels::new(&[SPECIAL_MODIFIED_BESSEL_K1.any(), SPECIAL_MODIFIED_BESSEL_K1_OUT.any()]),
 };
 fn special_modified_bessel_k1_kernel(self_: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&SPECIAL_MODIFIED_BESSEL_K1_SPEC, &[self_], &[])
@@ -3240,13 +2939,10 @@ pub(super) static SPECIAL_MODIFIED_BESSEL_K1_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn special_modified_bessel_k1_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::special_modified_bessel_k1(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::special_modified_bessel_k1, a)
 }
 fn special_modified_bessel_k1_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SPECIAL_MODIFIED_BESSEL_K1_INFO, &[&self_]) {
-        return ops::special_modified_bessel_k1(self_);
-    }
-    fallback(&SPECIAL_MODIFIED_BESSEL_K1_INFO, &[&self_])
+    calls::adapt_t_to_t(&SPECIAL_MODIFIED_BESSEL_K1_INFO, ops::special_modified_bessel_k1, self_)
 }
 
 fn special_modified_bessel_k1_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -3284,17 +2980,10 @@ pub(super) static SPECIAL_MODIFIED_BESSEL_K1_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&SPECIAL_MODIFIED_BESSEL_K1_INFO),
 };
 fn special_modified_bessel_k1_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::special_modified_bessel_k1_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::special_modified_bessel_k1_out, a)
 }
 fn special_modified_bessel_k1_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&SPECIAL_MODIFIED_BESSEL_K1_OUT_INFO, &[&self_, &&*out]) {
-        return ops::special_modified_bessel_k1_out(self_, out);
-    }
-    let v = call_fallback(&SPECIAL_MODIFIED_BESSEL_K1_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&SPECIAL_MODIFIED_BESSEL_K1_OUT_INFO, ops::special_modified_bessel_k1_out, self_, out)
 }
 
 /// `special_scaled_modified_bessel_k0`: formula and rules.
@@ -3304,7 +2993,10 @@ pub static SPECIAL_SCALED_MODIFIED_BESSEL_K0_SPEC: PointwiseSpec = PointwiseSpec
     kernel: &flambeau_cpu::pointwise::SCALED_MODIFIED_BESSEL_K0,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&SPECIAL_SCALED_MODIFIED_BESSEL_K0, &SPECIAL_SCALED_MODIFIED_BESSEL_K0_OUT]),
+    kernels: Kernels::new(&[
+        SPECIAL_SCALED_MODIFIED_BESSEL_K0.any(),
+        SPECIAL_SCALED_MODIFIED_BESSEL_K0_OUT.any(),
+    ]),
 };
 fn special_scaled_modified_bessel_k0_kernel(x: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&SPECIAL_SCALED_MODIFIED_BESSEL_K0_SPEC, &[x], &[])
@@ -3337,13 +3029,10 @@ pub(super) static SPECIAL_SCALED_MODIFIED_BESSEL_K0_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn special_scaled_modified_bessel_k0_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::special_scaled_modified_bessel_k0(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::special_scaled_modified_bessel_k0, a)
 }
 fn special_scaled_modified_bessel_k0_adaptor(x: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SPECIAL_SCALED_MODIFIED_BESSEL_K0_INFO, &[&x]) {
-        return ops::special_scaled_modified_bessel_k0(x);
-    }
-    fallback(&SPECIAL_SCALED_MODIFIED_BESSEL_K0_INFO, &[&x])
+    calls::adapt_t_to_t(&SPECIAL_SCALED_MODIFIED_BESSEL_K0_INFO, ops::special_scaled_modified_bessel_k0, x)
 }
 
 fn special_scaled_modified_bessel_k0_out_kernel(x: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -3381,17 +3070,15 @@ pub(super) static SPECIAL_SCALED_MODIFIED_BESSEL_K0_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&SPECIAL_SCALED_MODIFIED_BESSEL_K0_INFO),
 };
 fn special_scaled_modified_bessel_k0_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::special_scaled_modified_bessel_k0_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::special_scaled_modified_bessel_k0_out, a)
 }
 fn special_scaled_modified_bessel_k0_out_adaptor(x: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&SPECIAL_SCALED_MODIFIED_BESSEL_K0_OUT_INFO, &[&x, &&*out]) {
-        return ops::special_scaled_modified_bessel_k0_out(x, out);
-    }
-    let v = call_fallback(&SPECIAL_SCALED_MODIFIED_BESSEL_K0_OUT_INFO, &[&x, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(
+        &SPECIAL_SCALED_MODIFIED_BESSEL_K0_OUT_INFO,
+        ops::special_scaled_modified_bessel_k0_out,
+        x,
+        out,
+    )
 }
 
 /// `special_scaled_modified_bessel_k1`: formula and rules.
@@ -3401,7 +3088,10 @@ pub static SPECIAL_SCALED_MODIFIED_BESSEL_K1_SPEC: PointwiseSpec = PointwiseSpec
     kernel: &flambeau_cpu::pointwise::SCALED_MODIFIED_BESSEL_K1,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&SPECIAL_SCALED_MODIFIED_BESSEL_K1, &SPECIAL_SCALED_MODIFIED_BESSEL_K1_OUT]),
+    kernels: Kernels::new(&[
+        SPECIAL_SCALED_MODIFIED_BESSEL_K1.any(),
+        SPECIAL_SCALED_MODIFIED_BESSEL_K1_OUT.any(),
+    ]),
 };
 fn special_scaled_modified_bessel_k1_kernel(x: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&SPECIAL_SCALED_MODIFIED_BESSEL_K1_SPEC, &[x], &[])
@@ -3434,13 +3124,10 @@ pub(super) static SPECIAL_SCALED_MODIFIED_BESSEL_K1_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn special_scaled_modified_bessel_k1_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::special_scaled_modified_bessel_k1(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::special_scaled_modified_bessel_k1, a)
 }
 fn special_scaled_modified_bessel_k1_adaptor(x: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SPECIAL_SCALED_MODIFIED_BESSEL_K1_INFO, &[&x]) {
-        return ops::special_scaled_modified_bessel_k1(x);
-    }
-    fallback(&SPECIAL_SCALED_MODIFIED_BESSEL_K1_INFO, &[&x])
+    calls::adapt_t_to_t(&SPECIAL_SCALED_MODIFIED_BESSEL_K1_INFO, ops::special_scaled_modified_bessel_k1, x)
 }
 
 fn special_scaled_modified_bessel_k1_out_kernel(x: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -3478,17 +3165,15 @@ pub(super) static SPECIAL_SCALED_MODIFIED_BESSEL_K1_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&SPECIAL_SCALED_MODIFIED_BESSEL_K1_INFO),
 };
 fn special_scaled_modified_bessel_k1_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::special_scaled_modified_bessel_k1_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::special_scaled_modified_bessel_k1_out, a)
 }
 fn special_scaled_modified_bessel_k1_out_adaptor(x: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&SPECIAL_SCALED_MODIFIED_BESSEL_K1_OUT_INFO, &[&x, &&*out]) {
-        return ops::special_scaled_modified_bessel_k1_out(x, out);
-    }
-    let v = call_fallback(&SPECIAL_SCALED_MODIFIED_BESSEL_K1_OUT_INFO, &[&x, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(
+        &SPECIAL_SCALED_MODIFIED_BESSEL_K1_OUT_INFO,
+        ops::special_scaled_modified_bessel_k1_out,
+        x,
+        out,
+    )
 }
 
 /// `special_spherical_bessel_j0`: formula and rules.
@@ -3498,7 +3183,7 @@ pub static SPECIAL_SPHERICAL_BESSEL_J0_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::SPHERICAL_BESSEL_J0,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&SPECIAL_SPHERICAL_BESSEL_J0, &SPECIAL_SPHERICAL_BESSEL_J0_OUT]),
+    kernels: Kernels::new(&[SPECIAL_SPHERICAL_BESSEL_J0.any(), SPECIAL_SPHERICAL_BESSEL_J0_OUT.any()]),
 };
 fn special_spherical_bessel_j0_kernel(x: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&SPECIAL_SPHERICAL_BESSEL_J0_SPEC, &[x], &[])
@@ -3528,13 +3213,10 @@ pub(super) static SPECIAL_SPHERICAL_BESSEL_J0_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn special_spherical_bessel_j0_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::special_spherical_bessel_j0(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::special_spherical_bessel_j0, a)
 }
 fn special_spherical_bessel_j0_adaptor(x: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SPECIAL_SPHERICAL_BESSEL_J0_INFO, &[&x]) {
-        return ops::special_spherical_bessel_j0(x);
-    }
-    fallback(&SPECIAL_SPHERICAL_BESSEL_J0_INFO, &[&x])
+    calls::adapt_t_to_t(&SPECIAL_SPHERICAL_BESSEL_J0_INFO, ops::special_spherical_bessel_j0, x)
 }
 
 fn special_spherical_bessel_j0_out_kernel(x: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -3572,17 +3254,10 @@ pub(super) static SPECIAL_SPHERICAL_BESSEL_J0_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&SPECIAL_SPHERICAL_BESSEL_J0_INFO),
 };
 fn special_spherical_bessel_j0_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::special_spherical_bessel_j0_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::special_spherical_bessel_j0_out, a)
 }
 fn special_spherical_bessel_j0_out_adaptor(x: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&SPECIAL_SPHERICAL_BESSEL_J0_OUT_INFO, &[&x, &&*out]) {
-        return ops::special_spherical_bessel_j0_out(x, out);
-    }
-    let v = call_fallback(&SPECIAL_SPHERICAL_BESSEL_J0_OUT_INFO, &[&x, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&SPECIAL_SPHERICAL_BESSEL_J0_OUT_INFO, ops::special_spherical_bessel_j0_out, x, out)
 }
 
 /// `special_airy_ai`: formula and rules.
@@ -3592,7 +3267,7 @@ pub static SPECIAL_AIRY_AI_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::AIRY_AI,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&SPECIAL_AIRY_AI, &SPECIAL_AIRY_AI_OUT]),
+    kernels: Kernels::new(&[SPECIAL_AIRY_AI.any(), SPECIAL_AIRY_AI_OUT.any()]),
 };
 fn special_airy_ai_kernel(x: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&SPECIAL_AIRY_AI_SPEC, &[x], &[])
@@ -3622,13 +3297,10 @@ pub(super) static SPECIAL_AIRY_AI_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn special_airy_ai_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::special_airy_ai(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::special_airy_ai, a)
 }
 fn special_airy_ai_adaptor(x: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SPECIAL_AIRY_AI_INFO, &[&x]) {
-        return ops::special_airy_ai(x);
-    }
-    fallback(&SPECIAL_AIRY_AI_INFO, &[&x])
+    calls::adapt_t_to_t(&SPECIAL_AIRY_AI_INFO, ops::special_airy_ai, x)
 }
 
 fn special_airy_ai_out_kernel(x: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -3666,17 +3338,10 @@ pub(super) static SPECIAL_AIRY_AI_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&SPECIAL_AIRY_AI_INFO),
 };
 fn special_airy_ai_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::special_airy_ai_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::special_airy_ai_out, a)
 }
 fn special_airy_ai_out_adaptor(x: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&SPECIAL_AIRY_AI_OUT_INFO, &[&x, &&*out]) {
-        return ops::special_airy_ai_out(x, out);
-    }
-    let v = call_fallback(&SPECIAL_AIRY_AI_OUT_INFO, &[&x, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&SPECIAL_AIRY_AI_OUT_INFO, ops::special_airy_ai_out, x, out)
 }
 
 /// `special_chebyshev_polynomial_t`: formula and rules.
@@ -3686,7 +3351,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_T_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::CHEBYSHEV_T,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&SPECIAL_CHEBYSHEV_POLYNOMIAL_T, &SPECIAL_CHEBYSHEV_POLYNOMIAL_T_OUT]),
+    kernels: Kernels::new(&[SPECIAL_CHEBYSHEV_POLYNOMIAL_T.any(), SPECIAL_CHEBYSHEV_POLYNOMIAL_T_OUT.any()]),
 };
 fn special_chebyshev_polynomial_t_kernel(x: &Tensor, n: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&SPECIAL_CHEBYSHEV_POLYNOMIAL_T_SPEC, &[x, n], &[])
@@ -3719,13 +3384,10 @@ pub(super) static SPECIAL_CHEBYSHEV_POLYNOMIAL_T_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn special_chebyshev_polynomial_t_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::special_chebyshev_polynomial_t(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::special_chebyshev_polynomial_t, a)
 }
 fn special_chebyshev_polynomial_t_adaptor(x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SPECIAL_CHEBYSHEV_POLYNOMIAL_T_INFO, &[&x, &n]) {
-        return ops::special_chebyshev_polynomial_t(x, n);
-    }
-    fallback(&SPECIAL_CHEBYSHEV_POLYNOMIAL_T_INFO, &[&x, &n])
+    calls::adapt_t_t_to_t(&SPECIAL_CHEBYSHEV_POLYNOMIAL_T_INFO, ops::special_chebyshev_polynomial_t, x, n)
 }
 
 fn special_chebyshev_polynomial_t_out_kernel(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -3767,17 +3429,16 @@ pub(super) static SPECIAL_CHEBYSHEV_POLYNOMIAL_T_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&SPECIAL_CHEBYSHEV_POLYNOMIAL_T_INFO),
 };
 fn special_chebyshev_polynomial_t_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::special_chebyshev_polynomial_t_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_w(ops::special_chebyshev_polynomial_t_out, a)
 }
 fn special_chebyshev_polynomial_t_out_adaptor(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&SPECIAL_CHEBYSHEV_POLYNOMIAL_T_OUT_INFO, &[&x, &n, &&*out]) {
-        return ops::special_chebyshev_polynomial_t_out(x, n, out);
-    }
-    let v = call_fallback(&SPECIAL_CHEBYSHEV_POLYNOMIAL_T_OUT_INFO, &[&x, &n, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_w(
+        &SPECIAL_CHEBYSHEV_POLYNOMIAL_T_OUT_INFO,
+        ops::special_chebyshev_polynomial_t_out,
+        x,
+        n,
+        out,
+    )
 }
 
 /// `special_chebyshev_polynomial_u`: formula and rules.
@@ -3787,7 +3448,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_U_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::CHEBYSHEV_U,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&SPECIAL_CHEBYSHEV_POLYNOMIAL_U, &SPECIAL_CHEBYSHEV_POLYNOMIAL_U_OUT]),
+    kernels: Kernels::new(&[SPECIAL_CHEBYSHEV_POLYNOMIAL_U.any(), SPECIAL_CHEBYSHEV_POLYNOMIAL_U_OUT.any()]),
 };
 fn special_chebyshev_polynomial_u_kernel(x: &Tensor, n: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&SPECIAL_CHEBYSHEV_POLYNOMIAL_U_SPEC, &[x, n], &[])
@@ -3820,13 +3481,10 @@ pub(super) static SPECIAL_CHEBYSHEV_POLYNOMIAL_U_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn special_chebyshev_polynomial_u_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::special_chebyshev_polynomial_u(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::special_chebyshev_polynomial_u, a)
 }
 fn special_chebyshev_polynomial_u_adaptor(x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SPECIAL_CHEBYSHEV_POLYNOMIAL_U_INFO, &[&x, &n]) {
-        return ops::special_chebyshev_polynomial_u(x, n);
-    }
-    fallback(&SPECIAL_CHEBYSHEV_POLYNOMIAL_U_INFO, &[&x, &n])
+    calls::adapt_t_t_to_t(&SPECIAL_CHEBYSHEV_POLYNOMIAL_U_INFO, ops::special_chebyshev_polynomial_u, x, n)
 }
 
 fn special_chebyshev_polynomial_u_out_kernel(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -3868,17 +3526,16 @@ pub(super) static SPECIAL_CHEBYSHEV_POLYNOMIAL_U_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&SPECIAL_CHEBYSHEV_POLYNOMIAL_U_INFO),
 };
 fn special_chebyshev_polynomial_u_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::special_chebyshev_polynomial_u_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_w(ops::special_chebyshev_polynomial_u_out, a)
 }
 fn special_chebyshev_polynomial_u_out_adaptor(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&SPECIAL_CHEBYSHEV_POLYNOMIAL_U_OUT_INFO, &[&x, &n, &&*out]) {
-        return ops::special_chebyshev_polynomial_u_out(x, n, out);
-    }
-    let v = call_fallback(&SPECIAL_CHEBYSHEV_POLYNOMIAL_U_OUT_INFO, &[&x, &n, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_w(
+        &SPECIAL_CHEBYSHEV_POLYNOMIAL_U_OUT_INFO,
+        ops::special_chebyshev_polynomial_u_out,
+        x,
+        n,
+        out,
+    )
 }
 
 /// `special_chebyshev_polynomial_v`: formula and rules.
@@ -3888,7 +3545,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_V_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::CHEBYSHEV_V,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&SPECIAL_CHEBYSHEV_POLYNOMIAL_V, &SPECIAL_CHEBYSHEV_POLYNOMIAL_V_OUT]),
+    kernels: Kernels::new(&[SPECIAL_CHEBYSHEV_POLYNOMIAL_V.any(), SPECIAL_CHEBYSHEV_POLYNOMIAL_V_OUT.any()]),
 };
 fn special_chebyshev_polynomial_v_kernel(x: &Tensor, n: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&SPECIAL_CHEBYSHEV_POLYNOMIAL_V_SPEC, &[x, n], &[])
@@ -3921,13 +3578,10 @@ pub(super) static SPECIAL_CHEBYSHEV_POLYNOMIAL_V_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn special_chebyshev_polynomial_v_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::special_chebyshev_polynomial_v(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::special_chebyshev_polynomial_v, a)
 }
 fn special_chebyshev_polynomial_v_adaptor(x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SPECIAL_CHEBYSHEV_POLYNOMIAL_V_INFO, &[&x, &n]) {
-        return ops::special_chebyshev_polynomial_v(x, n);
-    }
-    fallback(&SPECIAL_CHEBYSHEV_POLYNOMIAL_V_INFO, &[&x, &n])
+    calls::adapt_t_t_to_t(&SPECIAL_CHEBYSHEV_POLYNOMIAL_V_INFO, ops::special_chebyshev_polynomial_v, x, n)
 }
 
 fn special_chebyshev_polynomial_v_out_kernel(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -3969,17 +3623,16 @@ pub(super) static SPECIAL_CHEBYSHEV_POLYNOMIAL_V_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&SPECIAL_CHEBYSHEV_POLYNOMIAL_V_INFO),
 };
 fn special_chebyshev_polynomial_v_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::special_chebyshev_polynomial_v_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_w(ops::special_chebyshev_polynomial_v_out, a)
 }
 fn special_chebyshev_polynomial_v_out_adaptor(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&SPECIAL_CHEBYSHEV_POLYNOMIAL_V_OUT_INFO, &[&x, &n, &&*out]) {
-        return ops::special_chebyshev_polynomial_v_out(x, n, out);
-    }
-    let v = call_fallback(&SPECIAL_CHEBYSHEV_POLYNOMIAL_V_OUT_INFO, &[&x, &n, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_w(
+        &SPECIAL_CHEBYSHEV_POLYNOMIAL_V_OUT_INFO,
+        ops::special_chebyshev_polynomial_v_out,
+        x,
+        n,
+        out,
+    )
 }
 
 /// `special_chebyshev_polynomial_w`: formula and rules.
@@ -3989,7 +3642,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_W_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::CHEBYSHEV_W,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&SPECIAL_CHEBYSHEV_POLYNOMIAL_W, &SPECIAL_CHEBYSHEV_POLYNOMIAL_W_OUT]),
+    kernels: Kernels::new(&[SPECIAL_CHEBYSHEV_POLYNOMIAL_W.any(), SPECIAL_CHEBYSHEV_POLYNOMIAL_W_OUT.any()]),
 };
 fn special_chebyshev_polynomial_w_kernel(x: &Tensor, n: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&SPECIAL_CHEBYSHEV_POLYNOMIAL_W_SPEC, &[x, n], &[])
@@ -4022,13 +3675,10 @@ pub(super) static SPECIAL_CHEBYSHEV_POLYNOMIAL_W_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn special_chebyshev_polynomial_w_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::special_chebyshev_polynomial_w(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::special_chebyshev_polynomial_w, a)
 }
 fn special_chebyshev_polynomial_w_adaptor(x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SPECIAL_CHEBYSHEV_POLYNOMIAL_W_INFO, &[&x, &n]) {
-        return ops::special_chebyshev_polynomial_w(x, n);
-    }
-    fallback(&SPECIAL_CHEBYSHEV_POLYNOMIAL_W_INFO, &[&x, &n])
+    calls::adapt_t_t_to_t(&SPECIAL_CHEBYSHEV_POLYNOMIAL_W_INFO, ops::special_chebyshev_polynomial_w, x, n)
 }
 
 fn special_chebyshev_polynomial_w_out_kernel(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -4070,17 +3720,16 @@ pub(super) static SPECIAL_CHEBYSHEV_POLYNOMIAL_W_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&SPECIAL_CHEBYSHEV_POLYNOMIAL_W_INFO),
 };
 fn special_chebyshev_polynomial_w_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::special_chebyshev_polynomial_w_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_w(ops::special_chebyshev_polynomial_w_out, a)
 }
 fn special_chebyshev_polynomial_w_out_adaptor(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&SPECIAL_CHEBYSHEV_POLYNOMIAL_W_OUT_INFO, &[&x, &n, &&*out]) {
-        return ops::special_chebyshev_polynomial_w_out(x, n, out);
-    }
-    let v = call_fallback(&SPECIAL_CHEBYSHEV_POLYNOMIAL_W_OUT_INFO, &[&x, &n, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_w(
+        &SPECIAL_CHEBYSHEV_POLYNOMIAL_W_OUT_INFO,
+        ops::special_chebyshev_polynomial_w_out,
+        x,
+        n,
+        out,
+    )
 }
 
 /// `special_shifted_chebyshev_polynomial_t`: formula and rules.
@@ -4091,8 +3740,8 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_SPEC: PointwiseSpec = Pointwis
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
     kernels: Kernels::new(&[
-        &SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T,
-        &SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_OUT,
+        SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T.any(),
+        SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_OUT.any(),
     ]),
 };
 fn special_shifted_chebyshev_polynomial_t_kernel(x: &Tensor, n: &Tensor) -> Result<Tensor> {
@@ -4129,13 +3778,15 @@ pub(super) static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn special_shifted_chebyshev_polynomial_t_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::special_shifted_chebyshev_polynomial_t(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::special_shifted_chebyshev_polynomial_t, a)
 }
 fn special_shifted_chebyshev_polynomial_t_adaptor(x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_INFO, &[&x, &n]) {
-        return ops::special_shifted_chebyshev_polynomial_t(x, n);
-    }
-    fallback(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_INFO, &[&x, &n])
+    calls::adapt_t_t_to_t(
+        &SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_INFO,
+        ops::special_shifted_chebyshev_polynomial_t,
+        x,
+        n,
+    )
 }
 
 fn special_shifted_chebyshev_polynomial_t_out_kernel(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -4177,21 +3828,20 @@ pub(super) static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_OUT_INFO: OpInfo = OpIn
     functional: Some(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_INFO),
 };
 fn special_shifted_chebyshev_polynomial_t_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::special_shifted_chebyshev_polynomial_t_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_w(ops::special_shifted_chebyshev_polynomial_t_out, a)
 }
 fn special_shifted_chebyshev_polynomial_t_out_adaptor(
     x: &Tensor,
     n: &Tensor,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_OUT_INFO, &[&x, &n, &&*out]) {
-        return ops::special_shifted_chebyshev_polynomial_t_out(x, n, out);
-    }
-    let v = call_fallback(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_OUT_INFO, &[&x, &n, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_w(
+        &SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_OUT_INFO,
+        ops::special_shifted_chebyshev_polynomial_t_out,
+        x,
+        n,
+        out,
+    )
 }
 
 /// `special_shifted_chebyshev_polynomial_u`: formula and rules.
@@ -4202,8 +3852,8 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_SPEC: PointwiseSpec = Pointwis
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
     kernels: Kernels::new(&[
-        &SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U,
-        &SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_OUT,
+        SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U.any(),
+        SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_OUT.any(),
     ]),
 };
 fn special_shifted_chebyshev_polynomial_u_kernel(x: &Tensor, n: &Tensor) -> Result<Tensor> {
@@ -4240,13 +3890,15 @@ pub(super) static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn special_shifted_chebyshev_polynomial_u_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::special_shifted_chebyshev_polynomial_u(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::special_shifted_chebyshev_polynomial_u, a)
 }
 fn special_shifted_chebyshev_polynomial_u_adaptor(x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_INFO, &[&x, &n]) {
-        return ops::special_shifted_chebyshev_polynomial_u(x, n);
-    }
-    fallback(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_INFO, &[&x, &n])
+    calls::adapt_t_t_to_t(
+        &SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_INFO,
+        ops::special_shifted_chebyshev_polynomial_u,
+        x,
+        n,
+    )
 }
 
 fn special_shifted_chebyshev_polynomial_u_out_kernel(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -4288,21 +3940,20 @@ pub(super) static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_OUT_INFO: OpInfo = OpIn
     functional: Some(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_INFO),
 };
 fn special_shifted_chebyshev_polynomial_u_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::special_shifted_chebyshev_polynomial_u_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_w(ops::special_shifted_chebyshev_polynomial_u_out, a)
 }
 fn special_shifted_chebyshev_polynomial_u_out_adaptor(
     x: &Tensor,
     n: &Tensor,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_OUT_INFO, &[&x, &n, &&*out]) {
-        return ops::special_shifted_chebyshev_polynomial_u_out(x, n, out);
-    }
-    let v = call_fallback(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_OUT_INFO, &[&x, &n, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_w(
+        &SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_OUT_INFO,
+        ops::special_shifted_chebyshev_polynomial_u_out,
+        x,
+        n,
+        out,
+    )
 }
 
 /// `special_shifted_chebyshev_polynomial_v`: formula and rules.
@@ -4313,8 +3964,8 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_SPEC: PointwiseSpec = Pointwis
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
     kernels: Kernels::new(&[
-        &SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V,
-        &SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_OUT,
+        SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V.any(),
+        SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_OUT.any(),
     ]),
 };
 fn special_shifted_chebyshev_polynomial_v_kernel(x: &Tensor, n: &Tensor) -> Result<Tensor> {
@@ -4351,13 +4002,15 @@ pub(super) static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn special_shifted_chebyshev_polynomial_v_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::special_shifted_chebyshev_polynomial_v(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::special_shifted_chebyshev_polynomial_v, a)
 }
 fn special_shifted_chebyshev_polynomial_v_adaptor(x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_INFO, &[&x, &n]) {
-        return ops::special_shifted_chebyshev_polynomial_v(x, n);
-    }
-    fallback(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_INFO, &[&x, &n])
+    calls::adapt_t_t_to_t(
+        &SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_INFO,
+        ops::special_shifted_chebyshev_polynomial_v,
+        x,
+        n,
+    )
 }
 
 fn special_shifted_chebyshev_polynomial_v_out_kernel(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -4399,21 +4052,20 @@ pub(super) static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_OUT_INFO: OpInfo = OpIn
     functional: Some(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_INFO),
 };
 fn special_shifted_chebyshev_polynomial_v_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::special_shifted_chebyshev_polynomial_v_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_w(ops::special_shifted_chebyshev_polynomial_v_out, a)
 }
 fn special_shifted_chebyshev_polynomial_v_out_adaptor(
     x: &Tensor,
     n: &Tensor,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_OUT_INFO, &[&x, &n, &&*out]) {
-        return ops::special_shifted_chebyshev_polynomial_v_out(x, n, out);
-    }
-    let v = call_fallback(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_OUT_INFO, &[&x, &n, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_w(
+        &SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_OUT_INFO,
+        ops::special_shifted_chebyshev_polynomial_v_out,
+        x,
+        n,
+        out,
+    )
 }
 
 /// `special_shifted_chebyshev_polynomial_w`: formula and rules.
@@ -4424,8 +4076,8 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_SPEC: PointwiseSpec = Pointwis
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
     kernels: Kernels::new(&[
-        &SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W,
-        &SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_OUT,
+        SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W.any(),
+        SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_OUT.any(),
     ]),
 };
 fn special_shifted_chebyshev_polynomial_w_kernel(x: &Tensor, n: &Tensor) -> Result<Tensor> {
@@ -4462,13 +4114,15 @@ pub(super) static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn special_shifted_chebyshev_polynomial_w_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::special_shifted_chebyshev_polynomial_w(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::special_shifted_chebyshev_polynomial_w, a)
 }
 fn special_shifted_chebyshev_polynomial_w_adaptor(x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_INFO, &[&x, &n]) {
-        return ops::special_shifted_chebyshev_polynomial_w(x, n);
-    }
-    fallback(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_INFO, &[&x, &n])
+    calls::adapt_t_t_to_t(
+        &SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_INFO,
+        ops::special_shifted_chebyshev_polynomial_w,
+        x,
+        n,
+    )
 }
 
 fn special_shifted_chebyshev_polynomial_w_out_kernel(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -4510,21 +4164,20 @@ pub(super) static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_OUT_INFO: OpInfo = OpIn
     functional: Some(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_INFO),
 };
 fn special_shifted_chebyshev_polynomial_w_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::special_shifted_chebyshev_polynomial_w_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_w(ops::special_shifted_chebyshev_polynomial_w_out, a)
 }
 fn special_shifted_chebyshev_polynomial_w_out_adaptor(
     x: &Tensor,
     n: &Tensor,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_OUT_INFO, &[&x, &n, &&*out]) {
-        return ops::special_shifted_chebyshev_polynomial_w_out(x, n, out);
-    }
-    let v = call_fallback(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_OUT_INFO, &[&x, &n, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_w(
+        &SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_OUT_INFO,
+        ops::special_shifted_chebyshev_polynomial_w_out,
+        x,
+        n,
+        out,
+    )
 }
 
 /// `special_hermite_polynomial_h`: formula and rules.
@@ -4534,7 +4187,7 @@ pub static SPECIAL_HERMITE_POLYNOMIAL_H_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::HERMITE_H,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&SPECIAL_HERMITE_POLYNOMIAL_H, &SPECIAL_HERMITE_POLYNOMIAL_H_OUT]),
+    kernels: Kernels::new(&[SPECIAL_HERMITE_POLYNOMIAL_H.any(), SPECIAL_HERMITE_POLYNOMIAL_H_OUT.any()]),
 };
 fn special_hermite_polynomial_h_kernel(x: &Tensor, n: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&SPECIAL_HERMITE_POLYNOMIAL_H_SPEC, &[x, n], &[])
@@ -4567,13 +4220,10 @@ pub(super) static SPECIAL_HERMITE_POLYNOMIAL_H_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn special_hermite_polynomial_h_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::special_hermite_polynomial_h(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::special_hermite_polynomial_h, a)
 }
 fn special_hermite_polynomial_h_adaptor(x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SPECIAL_HERMITE_POLYNOMIAL_H_INFO, &[&x, &n]) {
-        return ops::special_hermite_polynomial_h(x, n);
-    }
-    fallback(&SPECIAL_HERMITE_POLYNOMIAL_H_INFO, &[&x, &n])
+    calls::adapt_t_t_to_t(&SPECIAL_HERMITE_POLYNOMIAL_H_INFO, ops::special_hermite_polynomial_h, x, n)
 }
 
 fn special_hermite_polynomial_h_out_kernel(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -4615,17 +4265,16 @@ pub(super) static SPECIAL_HERMITE_POLYNOMIAL_H_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&SPECIAL_HERMITE_POLYNOMIAL_H_INFO),
 };
 fn special_hermite_polynomial_h_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::special_hermite_polynomial_h_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_w(ops::special_hermite_polynomial_h_out, a)
 }
 fn special_hermite_polynomial_h_out_adaptor(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&SPECIAL_HERMITE_POLYNOMIAL_H_OUT_INFO, &[&x, &n, &&*out]) {
-        return ops::special_hermite_polynomial_h_out(x, n, out);
-    }
-    let v = call_fallback(&SPECIAL_HERMITE_POLYNOMIAL_H_OUT_INFO, &[&x, &n, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_w(
+        &SPECIAL_HERMITE_POLYNOMIAL_H_OUT_INFO,
+        ops::special_hermite_polynomial_h_out,
+        x,
+        n,
+        out,
+    )
 }
 
 /// `special_hermite_polynomial_he`: formula and rules.
@@ -4635,7 +4284,7 @@ pub static SPECIAL_HERMITE_POLYNOMIAL_HE_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::HERMITE_HE,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&SPECIAL_HERMITE_POLYNOMIAL_HE, &SPECIAL_HERMITE_POLYNOMIAL_HE_OUT]),
+    kernels: Kernels::new(&[SPECIAL_HERMITE_POLYNOMIAL_HE.any(), SPECIAL_HERMITE_POLYNOMIAL_HE_OUT.any()]),
 };
 fn special_hermite_polynomial_he_kernel(x: &Tensor, n: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&SPECIAL_HERMITE_POLYNOMIAL_HE_SPEC, &[x, n], &[])
@@ -4668,13 +4317,10 @@ pub(super) static SPECIAL_HERMITE_POLYNOMIAL_HE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn special_hermite_polynomial_he_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::special_hermite_polynomial_he(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::special_hermite_polynomial_he, a)
 }
 fn special_hermite_polynomial_he_adaptor(x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SPECIAL_HERMITE_POLYNOMIAL_HE_INFO, &[&x, &n]) {
-        return ops::special_hermite_polynomial_he(x, n);
-    }
-    fallback(&SPECIAL_HERMITE_POLYNOMIAL_HE_INFO, &[&x, &n])
+    calls::adapt_t_t_to_t(&SPECIAL_HERMITE_POLYNOMIAL_HE_INFO, ops::special_hermite_polynomial_he, x, n)
 }
 
 fn special_hermite_polynomial_he_out_kernel(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -4716,17 +4362,16 @@ pub(super) static SPECIAL_HERMITE_POLYNOMIAL_HE_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&SPECIAL_HERMITE_POLYNOMIAL_HE_INFO),
 };
 fn special_hermite_polynomial_he_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::special_hermite_polynomial_he_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_w(ops::special_hermite_polynomial_he_out, a)
 }
 fn special_hermite_polynomial_he_out_adaptor(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&SPECIAL_HERMITE_POLYNOMIAL_HE_OUT_INFO, &[&x, &n, &&*out]) {
-        return ops::special_hermite_polynomial_he_out(x, n, out);
-    }
-    let v = call_fallback(&SPECIAL_HERMITE_POLYNOMIAL_HE_OUT_INFO, &[&x, &n, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_w(
+        &SPECIAL_HERMITE_POLYNOMIAL_HE_OUT_INFO,
+        ops::special_hermite_polynomial_he_out,
+        x,
+        n,
+        out,
+    )
 }
 
 /// `special_laguerre_polynomial_l`: formula and rules.
@@ -4736,7 +4381,7 @@ pub static SPECIAL_LAGUERRE_POLYNOMIAL_L_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::LAGUERRE_L,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&SPECIAL_LAGUERRE_POLYNOMIAL_L, &SPECIAL_LAGUERRE_POLYNOMIAL_L_OUT]),
+    kernels: Kernels::new(&[SPECIAL_LAGUERRE_POLYNOMIAL_L.any(), SPECIAL_LAGUERRE_POLYNOMIAL_L_OUT.any()]),
 };
 fn special_laguerre_polynomial_l_kernel(x: &Tensor, n: &Tensor) -> Result<Tensor> {
     f::degree_check(x, n)?;
@@ -4770,13 +4415,10 @@ pub(super) static SPECIAL_LAGUERRE_POLYNOMIAL_L_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn special_laguerre_polynomial_l_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::special_laguerre_polynomial_l(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::special_laguerre_polynomial_l, a)
 }
 fn special_laguerre_polynomial_l_adaptor(x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SPECIAL_LAGUERRE_POLYNOMIAL_L_INFO, &[&x, &n]) {
-        return ops::special_laguerre_polynomial_l(x, n);
-    }
-    fallback(&SPECIAL_LAGUERRE_POLYNOMIAL_L_INFO, &[&x, &n])
+    calls::adapt_t_t_to_t(&SPECIAL_LAGUERRE_POLYNOMIAL_L_INFO, ops::special_laguerre_polynomial_l, x, n)
 }
 
 fn special_laguerre_polynomial_l_out_kernel(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -4819,17 +4461,16 @@ pub(super) static SPECIAL_LAGUERRE_POLYNOMIAL_L_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&SPECIAL_LAGUERRE_POLYNOMIAL_L_INFO),
 };
 fn special_laguerre_polynomial_l_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::special_laguerre_polynomial_l_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_w(ops::special_laguerre_polynomial_l_out, a)
 }
 fn special_laguerre_polynomial_l_out_adaptor(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&SPECIAL_LAGUERRE_POLYNOMIAL_L_OUT_INFO, &[&x, &n, &&*out]) {
-        return ops::special_laguerre_polynomial_l_out(x, n, out);
-    }
-    let v = call_fallback(&SPECIAL_LAGUERRE_POLYNOMIAL_L_OUT_INFO, &[&x, &n, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_w(
+        &SPECIAL_LAGUERRE_POLYNOMIAL_L_OUT_INFO,
+        ops::special_laguerre_polynomial_l_out,
+        x,
+        n,
+        out,
+    )
 }
 
 /// `special_legendre_polynomial_p`: formula and rules.
@@ -4839,7 +4480,7 @@ pub static SPECIAL_LEGENDRE_POLYNOMIAL_P_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::LEGENDRE_P,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&SPECIAL_LEGENDRE_POLYNOMIAL_P, &SPECIAL_LEGENDRE_POLYNOMIAL_P_OUT]),
+    kernels: Kernels::new(&[SPECIAL_LEGENDRE_POLYNOMIAL_P.any(), SPECIAL_LEGENDRE_POLYNOMIAL_P_OUT.any()]),
 };
 fn special_legendre_polynomial_p_kernel(x: &Tensor, n: &Tensor) -> Result<Tensor> {
     f::degree_check(x, n)?;
@@ -4873,13 +4514,10 @@ pub(super) static SPECIAL_LEGENDRE_POLYNOMIAL_P_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn special_legendre_polynomial_p_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::special_legendre_polynomial_p(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::special_legendre_polynomial_p, a)
 }
 fn special_legendre_polynomial_p_adaptor(x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SPECIAL_LEGENDRE_POLYNOMIAL_P_INFO, &[&x, &n]) {
-        return ops::special_legendre_polynomial_p(x, n);
-    }
-    fallback(&SPECIAL_LEGENDRE_POLYNOMIAL_P_INFO, &[&x, &n])
+    calls::adapt_t_t_to_t(&SPECIAL_LEGENDRE_POLYNOMIAL_P_INFO, ops::special_legendre_polynomial_p, x, n)
 }
 
 fn special_legendre_polynomial_p_out_kernel(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -4922,15 +4560,14 @@ pub(super) static SPECIAL_LEGENDRE_POLYNOMIAL_P_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&SPECIAL_LEGENDRE_POLYNOMIAL_P_INFO),
 };
 fn special_legendre_polynomial_p_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::special_legendre_polynomial_p_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_w(ops::special_legendre_polynomial_p_out, a)
 }
 fn special_legendre_polynomial_p_out_adaptor(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&SPECIAL_LEGENDRE_POLYNOMIAL_P_OUT_INFO, &[&x, &n, &&*out]) {
-        return ops::special_legendre_polynomial_p_out(x, n, out);
-    }
-    let v = call_fallback(&SPECIAL_LEGENDRE_POLYNOMIAL_P_OUT_INFO, &[&x, &n, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_w(
+        &SPECIAL_LEGENDRE_POLYNOMIAL_P_OUT_INFO,
+        ops::special_legendre_polynomial_p_out,
+        x,
+        n,
+        out,
+    )
 }

@@ -22,11 +22,11 @@ impl Backward for ErfBackward {
     const NAME: &'static str = "ErfBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(mul_scalar(
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(mul_scalar(
             &mul(grad, &exp(&neg(&ops::square(self_)?)?)?)?,
-            std::f64::consts::FRAC_2_SQRT_PI,
-        )?);
+            std::f64::consts::FRAC_2_SQRT_PI
+        )));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -36,58 +36,64 @@ impl Backward for ErfBackward {
 #[cold]
 #[inline(never)]
 fn erf_tangent(self_: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> {
         let self_ = old;
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-            mul_scalar(&mul(grad, &exp(&neg(&ops::square(self_)?)?)?)?, std::f64::consts::FRAC_2_SQRT_PI)
-        })?])
+        mul_scalar(&mul(grad, &exp(&neg(&ops::square(self_)?)?)?)?, std::f64::consts::FRAC_2_SQRT_PI)
     })
 }
 
 pub(super) fn erf_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::erf(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::erf(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = ErfBackward { self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = erf_tangent(self_, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = erf_tangent(self_, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn erf_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
+    if rec {
         let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
-        rt::check_saved()?;
-        Some((edges, s_self_))
-    } else {
-        None
-    };
-    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
-    rt::below(|| ops::erf_(self_))?;
-    if let Some((edges, s_self_)) = before {
+        or_return!(rt::check_saved());
+        or_return!({
+            let _below = rt::Below::new();
+            ops::erf_(self_)
+        });
         let body = ErfBackward { self_: s_self_ };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::erf_(self_)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = erf_tangent(self_, old.as_ref().unwrap_or(self_))?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = erf_tangent(self_, old.as_ref().unwrap_or(self_));
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
 
 pub(super) fn erf_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("erf", &[self_], &[&*out])?;
-    rt::below(|| ops::erf_out(self_, out))
+    or_return!(rt::check_out("erf", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::erf_out(self_, out)
 }
 /// Node of `erfc`.
 pub struct ErfcBackward {
@@ -97,11 +103,11 @@ impl Backward for ErfcBackward {
     const NAME: &'static str = "ErfcBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(mul_scalar(
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(mul_scalar(
             &mul(grad, &exp(&neg(&ops::square(self_)?)?)?)?,
-            -std::f64::consts::FRAC_2_SQRT_PI,
-        )?);
+            -std::f64::consts::FRAC_2_SQRT_PI
+        )));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -111,58 +117,64 @@ impl Backward for ErfcBackward {
 #[cold]
 #[inline(never)]
 fn erfc_tangent(self_: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> {
         let self_ = old;
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-            mul_scalar(&mul(grad, &exp(&neg(&ops::square(self_)?)?)?)?, -std::f64::consts::FRAC_2_SQRT_PI)
-        })?])
+        mul_scalar(&mul(grad, &exp(&neg(&ops::square(self_)?)?)?)?, -std::f64::consts::FRAC_2_SQRT_PI)
     })
 }
 
 pub(super) fn erfc_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::erfc(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::erfc(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = ErfcBackward { self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = erfc_tangent(self_, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = erfc_tangent(self_, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn erfc_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
+    if rec {
         let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
-        rt::check_saved()?;
-        Some((edges, s_self_))
-    } else {
-        None
-    };
-    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
-    rt::below(|| ops::erfc_(self_))?;
-    if let Some((edges, s_self_)) = before {
+        or_return!(rt::check_saved());
+        or_return!({
+            let _below = rt::Below::new();
+            ops::erfc_(self_)
+        });
         let body = ErfcBackward { self_: s_self_ };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::erfc_(self_)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = erfc_tangent(self_, old.as_ref().unwrap_or(self_))?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = erfc_tangent(self_, old.as_ref().unwrap_or(self_));
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
 
 pub(super) fn erfc_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("erfc", &[self_], &[&*out])?;
-    rt::below(|| ops::erfc_out(self_, out))
+    or_return!(rt::check_out("erfc", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::erfc_out(self_, out)
 }
 /// Node of `erfinv`.
 pub struct ErfinvBackward {
@@ -172,9 +184,11 @@ impl Backward for ErfinvBackward {
     const NAME: &'static str = "ErfinvBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack_last(cx, "result")?;
-        let g0 =
-            Some(div_scalar(&mul(grad, &exp(&ops::square(result)?)?)?, std::f64::consts::FRAC_2_SQRT_PI)?);
+        let result = &or_return!(self.result.unpack_last(cx, "result"));
+        let g0 = Some(or_return!(div_scalar(
+            &mul(grad, &exp(&ops::square(result)?)?)?,
+            std::f64::consts::FRAC_2_SQRT_PI
+        )));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -184,53 +198,59 @@ impl Backward for ErfinvBackward {
 #[cold]
 #[inline(never)]
 fn erfinv_tangent(self_: &Tensor, result: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-            div_scalar(&mul(grad, &exp(&ops::square(result)?)?)?, std::f64::consts::FRAC_2_SQRT_PI)
-        })?])
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> {
+        div_scalar(&mul(grad, &exp(&ops::square(result)?)?)?, std::f64::consts::FRAC_2_SQRT_PI)
     })
 }
 
 pub(super) fn erfinv_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::erfinv(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::erfinv(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = ErfinvBackward { result: Saved::output(&out, 0) };
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = erfinv_tangent(self_, &out)?;
-        rt::set_tangent(&out, t)?;
+        let t = erfinv_tangent(self_, &out);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn erfinv_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    if rec {
         let edges = Edges::of([Some(self_)]);
-        Some(edges)
-    } else {
-        None
-    };
-    rt::below(|| ops::erfinv_(self_))?;
-    if let Some(edges) = before {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::erfinv_(self_)
+        });
         let body = ErfinvBackward { result: Saved::output(self_, 0) };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::erfinv_(self_)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = erfinv_tangent(self_, self_)?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = erfinv_tangent(self_, self_);
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
 
 pub(super) fn erfinv_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("erfinv", &[self_], &[&*out])?;
-    rt::below(|| ops::erfinv_out(self_, out))
+    or_return!(rt::check_out("erfinv", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::erfinv_out(self_, out)
 }
 /// Node of `lgamma`.
 pub struct LgammaBackward {
@@ -240,8 +260,8 @@ impl Backward for LgammaBackward {
     const NAME: &'static str = "LgammaBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(mul(grad, &ops::digamma(self_)?)?);
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(mul(grad, &ops::digamma(self_)?)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -251,56 +271,64 @@ impl Backward for LgammaBackward {
 #[cold]
 #[inline(never)]
 fn lgamma_tangent(self_: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> {
         let self_ = old;
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| mul(grad, &ops::digamma(self_)?))?])
+        mul(grad, &ops::digamma(self_)?)
     })
 }
 
 pub(super) fn lgamma_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::lgamma(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::lgamma(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = LgammaBackward { self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = lgamma_tangent(self_, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = lgamma_tangent(self_, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn lgamma_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
+    if rec {
         let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
-        rt::check_saved()?;
-        Some((edges, s_self_))
-    } else {
-        None
-    };
-    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
-    rt::below(|| ops::lgamma_(self_))?;
-    if let Some((edges, s_self_)) = before {
+        or_return!(rt::check_saved());
+        or_return!({
+            let _below = rt::Below::new();
+            ops::lgamma_(self_)
+        });
         let body = LgammaBackward { self_: s_self_ };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::lgamma_(self_)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = lgamma_tangent(self_, old.as_ref().unwrap_or(self_))?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = lgamma_tangent(self_, old.as_ref().unwrap_or(self_));
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
 
 pub(super) fn lgamma_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("lgamma", &[self_], &[&*out])?;
-    rt::below(|| ops::lgamma_out(self_, out))
+    or_return!(rt::check_out("lgamma", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::lgamma_out(self_, out)
 }
 /// Node of `digamma`.
 pub struct DigammaBackward {
@@ -310,8 +338,8 @@ impl Backward for DigammaBackward {
     const NAME: &'static str = "DigammaBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(mul(grad, &ops::polygamma(1, self_)?)?);
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(mul(grad, &ops::polygamma(1, self_)?)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -321,56 +349,64 @@ impl Backward for DigammaBackward {
 #[cold]
 #[inline(never)]
 fn digamma_tangent(self_: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> {
         let self_ = old;
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| mul(grad, &ops::polygamma(1, self_)?))?])
+        mul(grad, &ops::polygamma(1, self_)?)
     })
 }
 
 pub(super) fn digamma_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::digamma(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::digamma(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = DigammaBackward { self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = digamma_tangent(self_, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = digamma_tangent(self_, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn digamma_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
+    if rec {
         let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
-        rt::check_saved()?;
-        Some((edges, s_self_))
-    } else {
-        None
-    };
-    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
-    rt::below(|| ops::digamma_(self_))?;
-    if let Some((edges, s_self_)) = before {
+        or_return!(rt::check_saved());
+        or_return!({
+            let _below = rt::Below::new();
+            ops::digamma_(self_)
+        });
         let body = DigammaBackward { self_: s_self_ };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::digamma_(self_)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = digamma_tangent(self_, old.as_ref().unwrap_or(self_))?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = digamma_tangent(self_, old.as_ref().unwrap_or(self_));
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
 
 pub(super) fn digamma_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("digamma", &[self_], &[&*out])?;
-    rt::below(|| ops::digamma_out(self_, out))
+    or_return!(rt::check_out("digamma", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::digamma_out(self_, out)
 }
 /// Node of `polygamma`.
 pub struct PolygammaBackward {
@@ -382,8 +418,8 @@ impl Backward for PolygammaBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let n = self.n;
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(mul(grad, &ops::polygamma(n.saturating_add(1), self_)?)?);
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(mul(grad, &ops::polygamma(n.saturating_add(1), self_)?)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -393,33 +429,34 @@ impl Backward for PolygammaBackward {
 #[cold]
 #[inline(never)]
 fn polygamma_tangent(n: i64, self_: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-            mul(grad, &ops::polygamma(n.saturating_add(1), self_)?)
-        })?])
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> {
+        mul(grad, &ops::polygamma(n.saturating_add(1), self_)?)
     })
 }
 
 pub(super) fn polygamma_autograd(n: i64, self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::polygamma(n, self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::polygamma(n, self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = PolygammaBackward { n, self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = polygamma_tangent(n, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = polygamma_tangent(n, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn polygamma_out_autograd(n: i64, self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("polygamma", &[self_], &[&*out])?;
-    rt::below(|| ops::polygamma_out(n, self_, out))
+    or_return!(rt::check_out("polygamma", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::polygamma_out(n, self_, out)
 }
 /// Node of `i0`.
 pub struct I0Backward {
@@ -429,8 +466,8 @@ impl Backward for I0Backward {
     const NAME: &'static str = "I0Backward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(mul(grad, &ops::special_i1(self_)?)?);
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(mul(grad, &ops::special_i1(self_)?)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -440,56 +477,64 @@ impl Backward for I0Backward {
 #[cold]
 #[inline(never)]
 fn i0_tangent(self_: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> {
         let self_ = old;
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| mul(grad, &ops::special_i1(self_)?))?])
+        mul(grad, &ops::special_i1(self_)?)
     })
 }
 
 pub(super) fn i0_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::i0(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::i0(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = I0Backward { self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = i0_tangent(self_, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = i0_tangent(self_, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn i0_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
+    if rec {
         let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
-        rt::check_saved()?;
-        Some((edges, s_self_))
-    } else {
-        None
-    };
-    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
-    rt::below(|| ops::i0_(self_))?;
-    if let Some((edges, s_self_)) = before {
+        or_return!(rt::check_saved());
+        or_return!({
+            let _below = rt::Below::new();
+            ops::i0_(self_)
+        });
         let body = I0Backward { self_: s_self_ };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::i0_(self_)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = i0_tangent(self_, old.as_ref().unwrap_or(self_))?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = i0_tangent(self_, old.as_ref().unwrap_or(self_));
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
 
 pub(super) fn i0_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("i0", &[self_], &[&*out])?;
-    rt::below(|| ops::i0_out(self_, out))
+    or_return!(rt::check_out("i0", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::i0_out(self_, out)
 }
 /// Node of `special_i0e`.
 pub struct SpecialI0eBackward {
@@ -500,9 +545,10 @@ impl Backward for SpecialI0eBackward {
     const NAME: &'static str = "SpecialI0EBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack_last(cx, "result")?;
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(mul(grad, &sub(&ops::special_i1e(self_)?, &mul(&ops::sgn(self_)?, result)?)?)?);
+        let result = &or_return!(self.result.unpack_last(cx, "result"));
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 =
+            Some(or_return!(mul(grad, &sub(&ops::special_i1e(self_)?, &mul(&ops::sgn(self_)?, result)?)?)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -513,33 +559,34 @@ impl Backward for SpecialI0eBackward {
 #[cold]
 #[inline(never)]
 fn special_i0e_tangent(self_: &Tensor, result: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-            mul(grad, &sub(&ops::special_i1e(self_)?, &mul(&ops::sgn(self_)?, result)?)?)
-        })?])
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> {
+        mul(grad, &sub(&ops::special_i1e(self_)?, &mul(&ops::sgn(self_)?, result)?)?)
     })
 }
 
 pub(super) fn special_i0e_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::special_i0e(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::special_i0e(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = SpecialI0eBackward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = special_i0e_tangent(self_, &out)?;
-        rt::set_tangent(&out, t)?;
+        let t = special_i0e_tangent(self_, &out);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn special_i0e_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("special_i0e", &[self_], &[&*out])?;
-    rt::below(|| ops::special_i0e_out(self_, out))
+    or_return!(rt::check_out("special_i0e", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::special_i0e_out(self_, out)
 }
 /// Node of `special_i1`.
 pub struct SpecialI1Backward {
@@ -550,9 +597,9 @@ impl Backward for SpecialI1Backward {
     const NAME: &'static str = "SpecialI1Backward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack_last(cx, "result")?;
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(i1_backward(grad, self_, result)?);
+        let result = &or_return!(self.result.unpack_last(cx, "result"));
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(i1_backward(grad, self_, result)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -563,31 +610,34 @@ impl Backward for SpecialI1Backward {
 #[cold]
 #[inline(never)]
 fn special_i1_tangent(self_: &Tensor, result: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| i1_backward(grad, self_, result))?])
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> {
+        i1_backward(grad, self_, result)
     })
 }
 
 pub(super) fn special_i1_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::special_i1(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::special_i1(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = SpecialI1Backward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = special_i1_tangent(self_, &out)?;
-        rt::set_tangent(&out, t)?;
+        let t = special_i1_tangent(self_, &out);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn special_i1_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("special_i1", &[self_], &[&*out])?;
-    rt::below(|| ops::special_i1_out(self_, out))
+    or_return!(rt::check_out("special_i1", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::special_i1_out(self_, out)
 }
 /// Node of `special_i1e`.
 pub struct SpecialI1eBackward {
@@ -598,9 +648,9 @@ impl Backward for SpecialI1eBackward {
     const NAME: &'static str = "SpecialI1EBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack_last(cx, "result")?;
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(i1e_backward(grad, self_, result)?);
+        let result = &or_return!(self.result.unpack_last(cx, "result"));
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(i1e_backward(grad, self_, result)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -611,31 +661,34 @@ impl Backward for SpecialI1eBackward {
 #[cold]
 #[inline(never)]
 fn special_i1e_tangent(self_: &Tensor, result: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| i1e_backward(grad, self_, result))?])
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> {
+        i1e_backward(grad, self_, result)
     })
 }
 
 pub(super) fn special_i1e_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::special_i1e(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::special_i1e(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = SpecialI1eBackward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = special_i1e_tangent(self_, &out)?;
-        rt::set_tangent(&out, t)?;
+        let t = special_i1e_tangent(self_, &out);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn special_i1e_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("special_i1e", &[self_], &[&*out])?;
-    rt::below(|| ops::special_i1e_out(self_, out))
+    or_return!(rt::check_out("special_i1e", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::special_i1e_out(self_, out)
 }
 /// Node of `logit`.
 pub struct LogitBackward {
@@ -647,8 +700,8 @@ impl Backward for LogitBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let eps = self.eps;
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(logit_backward(grad, self_, eps)?);
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(logit_backward(grad, self_, eps)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -658,56 +711,64 @@ impl Backward for LogitBackward {
 #[cold]
 #[inline(never)]
 fn logit_tangent(self_: &Tensor, eps: Option<f64>, old: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> {
         let self_ = old;
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| logit_backward(grad, self_, eps))?])
+        logit_backward(grad, self_, eps)
     })
 }
 
 pub(super) fn logit_autograd(self_: &Tensor, eps: Option<f64>) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::logit(self_, eps))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::logit(self_, eps)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = LogitBackward { eps, self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = logit_tangent(self_, eps, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = logit_tangent(self_, eps, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn logit_inplace_autograd(self_: &Tensor, eps: Option<f64>) -> Result<()> {
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
+    if rec {
         let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
-        rt::check_saved()?;
-        Some((edges, s_self_))
-    } else {
-        None
-    };
-    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
-    rt::below(|| ops::logit_(self_, eps))?;
-    if let Some((edges, s_self_)) = before {
+        or_return!(rt::check_saved());
+        or_return!({
+            let _below = rt::Below::new();
+            ops::logit_(self_, eps)
+        });
         let body = LogitBackward { eps, self_: s_self_ };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::logit_(self_, eps)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = logit_tangent(self_, eps, old.as_ref().unwrap_or(self_))?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = logit_tangent(self_, eps, old.as_ref().unwrap_or(self_));
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
 
 pub(super) fn logit_out_autograd(self_: &Tensor, eps: Option<f64>, out: &mut Tensor) -> Result<()> {
-    rt::check_out("logit", &[self_], &[&*out])?;
-    rt::below(|| ops::logit_out(self_, eps, out))
+    or_return!(rt::check_out("logit", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::logit_out(self_, eps, out)
 }
 /// Node of `special_entr`.
 pub struct SpecialEntrBackward {
@@ -717,8 +778,8 @@ impl Backward for SpecialEntrBackward {
     const NAME: &'static str = "SpecialEntrBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(entr_backward(grad, self_)?);
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(entr_backward(grad, self_)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -728,31 +789,34 @@ impl Backward for SpecialEntrBackward {
 #[cold]
 #[inline(never)]
 fn special_entr_tangent(self_: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| entr_backward(grad, self_))?])
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> {
+        entr_backward(grad, self_)
     })
 }
 
 pub(super) fn special_entr_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::special_entr(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::special_entr(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = SpecialEntrBackward { self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = special_entr_tangent(self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = special_entr_tangent(self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn special_entr_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("special_entr", &[self_], &[&*out])?;
-    rt::below(|| ops::special_entr_out(self_, out))
+    or_return!(rt::check_out("special_entr", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::special_entr_out(self_, out)
 }
 /// Node of `special_erfcx`.
 pub struct SpecialErfcxBackward {
@@ -763,12 +827,12 @@ impl Backward for SpecialErfcxBackward {
     const NAME: &'static str = "SpecialErfcxBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack_last(cx, "result")?;
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(mul(
+        let result = &or_return!(self.result.unpack_last(cx, "result"));
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(mul(
             grad,
-            &sub_scalar(&mul_scalar(&mul(self_, result)?, 2)?, std::f64::consts::FRAC_2_SQRT_PI)?,
-        )?);
+            &sub_scalar(&mul_scalar(&mul(self_, result)?, 2)?, std::f64::consts::FRAC_2_SQRT_PI)?
+        )));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -779,33 +843,34 @@ impl Backward for SpecialErfcxBackward {
 #[cold]
 #[inline(never)]
 fn special_erfcx_tangent(self_: &Tensor, result: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-            mul(grad, &sub_scalar(&mul_scalar(&mul(self_, result)?, 2)?, std::f64::consts::FRAC_2_SQRT_PI)?)
-        })?])
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> {
+        mul(grad, &sub_scalar(&mul_scalar(&mul(self_, result)?, 2)?, std::f64::consts::FRAC_2_SQRT_PI)?)
     })
 }
 
 pub(super) fn special_erfcx_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::special_erfcx(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::special_erfcx(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = SpecialErfcxBackward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = special_erfcx_tangent(self_, &out)?;
-        rt::set_tangent(&out, t)?;
+        let t = special_erfcx_tangent(self_, &out);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn special_erfcx_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("special_erfcx", &[self_], &[&*out])?;
-    rt::below(|| ops::special_erfcx_out(self_, out))
+    or_return!(rt::check_out("special_erfcx", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::special_erfcx_out(self_, out)
 }
 /// Node of `special_ndtr`.
 pub struct SpecialNdtrBackward {
@@ -815,9 +880,11 @@ impl Backward for SpecialNdtrBackward {
     const NAME: &'static str = "SpecialNdtrBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 =
-            Some(mul_scalar(&mul(grad, &exp(&mul_scalar(&ops::square(self_)?, -0.5)?)?)?, NORMAL_DENSITY)?);
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(mul_scalar(
+            &mul(grad, &exp(&mul_scalar(&ops::square(self_)?, -0.5)?)?)?,
+            NORMAL_DENSITY
+        )));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -827,26 +894,26 @@ impl Backward for SpecialNdtrBackward {
 #[cold]
 #[inline(never)]
 fn special_ndtr_tangent(self_: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-            mul_scalar(&mul(grad, &exp(&mul_scalar(&ops::square(self_)?, -0.5)?)?)?, NORMAL_DENSITY)
-        })?])
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> {
+        mul_scalar(&mul(grad, &exp(&mul_scalar(&ops::square(self_)?, -0.5)?)?)?, NORMAL_DENSITY)
     })
 }
 
 pub(super) fn special_ndtr_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::special_ndtr(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::special_ndtr(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = SpecialNdtrBackward { self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = special_ndtr_tangent(self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = special_ndtr_tangent(self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -854,7 +921,8 @@ pub(super) fn special_ndtr_autograd(self_: &Tensor) -> Result<Tensor> {
 pub(super) fn special_ndtr_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     super::prelude::out::refuse_leaves_late([&*out], |[own_out]| ops::special_ndtr_out(self_, own_out))?;
     rt::check_out("special_ndtr", &[self_], &[])?;
-    rt::below(|| ops::special_ndtr_out(self_, out))
+    let _below = rt::Below::new();
+    ops::special_ndtr_out(self_, out)
 }
 /// Node of `special_ndtri`.
 pub struct SpecialNdtriBackward {
@@ -864,9 +932,11 @@ impl Backward for SpecialNdtriBackward {
     const NAME: &'static str = "SpecialNdtriBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack_last(cx, "result")?;
-        let g0 =
-            Some(div_scalar(&mul(grad, &exp(&mul_scalar(&ops::square(result)?, 0.5)?)?)?, NORMAL_DENSITY)?);
+        let result = &or_return!(self.result.unpack_last(cx, "result"));
+        let g0 = Some(or_return!(div_scalar(
+            &mul(grad, &exp(&mul_scalar(&ops::square(result)?, 0.5)?)?)?,
+            NORMAL_DENSITY
+        )));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -876,32 +946,33 @@ impl Backward for SpecialNdtriBackward {
 #[cold]
 #[inline(never)]
 fn special_ndtri_tangent(self_: &Tensor, result: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-            div_scalar(&mul(grad, &exp(&mul_scalar(&ops::square(result)?, 0.5)?)?)?, NORMAL_DENSITY)
-        })?])
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> {
+        div_scalar(&mul(grad, &exp(&mul_scalar(&ops::square(result)?, 0.5)?)?)?, NORMAL_DENSITY)
     })
 }
 
 pub(super) fn special_ndtri_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::special_ndtri(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::special_ndtri(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = SpecialNdtriBackward { result: Saved::output(&out, 0) };
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = special_ndtri_tangent(self_, &out)?;
-        rt::set_tangent(&out, t)?;
+        let t = special_ndtri_tangent(self_, &out);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn special_ndtri_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("special_ndtri", &[self_], &[&*out])?;
-    rt::below(|| ops::special_ndtri_out(self_, out))
+    or_return!(rt::check_out("special_ndtri", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::special_ndtri_out(self_, out)
 }
 /// Node of `special_log_ndtr`.
 pub struct SpecialLogNdtrBackward {
@@ -912,9 +983,9 @@ impl Backward for SpecialLogNdtrBackward {
     const NAME: &'static str = "SpecialLogNdtrBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack_last(cx, "result")?;
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(log_ndtr_backward(grad, self_, result)?);
+        let result = &or_return!(self.result.unpack_last(cx, "result"));
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(log_ndtr_backward(grad, self_, result)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -925,31 +996,34 @@ impl Backward for SpecialLogNdtrBackward {
 #[cold]
 #[inline(never)]
 fn special_log_ndtr_tangent(self_: &Tensor, result: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| log_ndtr_backward(grad, self_, result))?])
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> {
+        log_ndtr_backward(grad, self_, result)
     })
 }
 
 pub(super) fn special_log_ndtr_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::special_log_ndtr(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::special_log_ndtr(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = SpecialLogNdtrBackward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = special_log_ndtr_tangent(self_, &out)?;
-        rt::set_tangent(&out, t)?;
+        let t = special_log_ndtr_tangent(self_, &out);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn special_log_ndtr_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("special_log_ndtr", &[self_], &[&*out])?;
-    rt::below(|| ops::special_log_ndtr_out(self_, out))
+    or_return!(rt::check_out("special_log_ndtr", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::special_log_ndtr_out(self_, out)
 }
 /// Node of `special_xlog1py`.
 pub struct SpecialXlog1pyBackward {
@@ -961,16 +1035,16 @@ impl Backward for SpecialXlog1pyBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) {
-            let other = &self.other.unpack(cx, "other")?;
-            let self_ = &self.self_.unpack(cx, "self")?;
-            Some(xlog1py_self(grad, self_, other)?)
+            let other = &or_return!(self.other.unpack(cx, "other"));
+            let self_ = &or_return!(self.self_.unpack(cx, "self"));
+            Some(or_return!(xlog1py_self(grad, self_, other)))
         } else {
             None
         };
         let g1 = if cx.need(1) {
-            let other = &self.other.unpack(cx, "other")?;
-            let self_ = &self.self_.unpack(cx, "self")?;
-            Some(div(&mul(grad, self_)?, &add_scalar(other, 1)?)?)
+            let other = &or_return!(self.other.unpack(cx, "other"));
+            let self_ = &or_return!(self.self_.unpack(cx, "self"));
+            Some(or_return!(div(&mul(grad, self_)?, &add_scalar(other, 1)?)))
         } else {
             None
         };
@@ -984,35 +1058,37 @@ impl Backward for SpecialXlog1pyBackward {
 #[cold]
 #[inline(never)]
 fn special_xlog1py_tangent(self_: &Tensor, other: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        let t1 = rt::tangent(other);
-        rt::sum_tangents([
-            rt::elementwise_jvp(t0, |grad| xlog1py_self(grad, self_, other))?,
-            rt::elementwise_jvp(t1, |grad| div(&mul(grad, self_)?, &add_scalar(other, 1)?))?,
-        ])
+    rt::elementwise(&[Some(self_), Some(other)], &mut |(i, grad): (usize, &Tensor)| -> Result<Tensor> {
+        match i {
+            0 => xlog1py_self(grad, self_, other),
+            _ => div(&mul(grad, self_)?, &add_scalar(other, 1)?),
+        }
     })
 }
 
 pub(super) fn special_xlog1py_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let mut out = rt::below(|| ops::special_xlog1py(self_, other))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::special_xlog1py(self_, other)
+    });
     if rec {
         let edges = Edges::of([Some(self_), Some(other)]);
         let body = SpecialXlog1pyBackward { other: Saved::input(other), self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = special_xlog1py_tangent(self_, other)?;
-        rt::set_tangent(&out, t)?;
+        let t = special_xlog1py_tangent(self_, other);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn special_xlog1py_out_autograd(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("special_xlog1py", &[self_, other], &[&*out])?;
-    rt::below(|| ops::special_xlog1py_out(self_, other, out))
+    or_return!(rt::check_out("special_xlog1py", &[self_, other], &[&*out]));
+    let _below = rt::Below::new();
+    ops::special_xlog1py_out(self_, other, out)
 }
 /// Node of `special_zeta`.
 pub struct SpecialZetaBackward {
@@ -1023,11 +1099,14 @@ impl Backward for SpecialZetaBackward {
     const NAME: &'static str = "SpecialZetaBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let g0 = if cx.need(0) { Some(no_derivative_for("zeta")?) } else { None };
+        let g0 = if cx.need(0) { Some(or_return!(no_derivative_for("zeta"))) } else { None };
         let g1 = if cx.need(1) {
-            let other = &self.other.unpack_last(cx, "other")?;
-            let self_ = &self.self_.unpack_last(cx, "self")?;
-            Some(mul(grad, &mul(&neg(self_)?, &ops::special_zeta(&add_scalar(self_, 1)?, other)?)?)?)
+            let other = &or_return!(self.other.unpack_last(cx, "other"));
+            let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+            Some(or_return!(mul(
+                grad,
+                &mul(&neg(self_)?, &ops::special_zeta(&add_scalar(self_, 1)?, other)?)?
+            )))
         } else {
             None
         };
@@ -1041,40 +1120,40 @@ impl Backward for SpecialZetaBackward {
 #[cold]
 #[inline(never)]
 fn special_zeta_tangent(self_: &Tensor, other: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        let t1 = rt::tangent(other);
-        rt::sum_tangents([
-            rt::elementwise_jvp(t0, |grad| no_derivative_for("zeta"))?,
-            rt::elementwise_jvp(t1, |grad| {
-                mul(grad, &mul(&neg(self_)?, &ops::special_zeta(&add_scalar(self_, 1)?, other)?)?)
-            })?,
-        ])
+    rt::elementwise(&[Some(self_), Some(other)], &mut |(i, grad): (usize, &Tensor)| -> Result<Tensor> {
+        match i {
+            0 => no_derivative_for("zeta"),
+            _ => mul(grad, &mul(&neg(self_)?, &ops::special_zeta(&add_scalar(self_, 1)?, other)?)?),
+        }
     })
 }
 
 pub(super) fn special_zeta_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let mut out = rt::below(|| ops::special_zeta(self_, other))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::special_zeta(self_, other)
+    });
     if rec {
         let edges = Edges::of([Some(self_), Some(other)]);
         let body = SpecialZetaBackward {
             other: Saved::input_if(edges.wants(1), other),
             self_: Saved::input_if(edges.wants(1), self_),
         };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = special_zeta_tangent(self_, other)?;
-        rt::set_tangent(&out, t)?;
+        let t = special_zeta_tangent(self_, other);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn special_zeta_out_autograd(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("special_zeta", &[self_, other], &[&*out])?;
-    rt::below(|| ops::special_zeta_out(self_, other, out))
+    or_return!(rt::check_out("special_zeta", &[self_, other], &[&*out]));
+    let _below = rt::Below::new();
+    ops::special_zeta_out(self_, other, out)
 }
 /// Node of `igamma`.
 pub struct IgammaBackward {
@@ -1085,11 +1164,11 @@ impl Backward for IgammaBackward {
     const NAME: &'static str = "IgammaBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let g0 = if cx.need(0) { Some(no_derivative_for("igamma: input")?) } else { None };
+        let g0 = if cx.need(0) { Some(or_return!(no_derivative_for("igamma: input"))) } else { None };
         let g1 = if cx.need(1) {
-            let other = &self.other.unpack_last(cx, "other")?;
-            let self_ = &self.self_.unpack_last(cx, "self")?;
-            Some(igamma_backward(grad, self_, other)?)
+            let other = &or_return!(self.other.unpack_last(cx, "other"));
+            let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+            Some(or_return!(igamma_backward(grad, self_, other)))
         } else {
             None
         };
@@ -1103,64 +1182,71 @@ impl Backward for IgammaBackward {
 #[cold]
 #[inline(never)]
 fn igamma_tangent(self_: &Tensor, other: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        let t1 = rt::tangent(other);
+    rt::elementwise(&[Some(self_), Some(other)], &mut |(i, grad): (usize, &Tensor)| -> Result<Tensor> {
         let self_ = old;
-        rt::sum_tangents([
-            rt::elementwise_jvp(t0, |grad| no_derivative_for("igamma: input"))?,
-            rt::elementwise_jvp(t1, |grad| igamma_backward(grad, self_, other))?,
-        ])
+        match i {
+            0 => no_derivative_for("igamma: input"),
+            _ => igamma_backward(grad, self_, other),
+        }
     })
 }
 
 pub(super) fn igamma_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let mut out = rt::below(|| ops::igamma(self_, other))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::igamma(self_, other)
+    });
     if rec {
         let edges = Edges::of([Some(self_), Some(other)]);
         let body = IgammaBackward {
             other: Saved::input_if(edges.wants(1), other),
             self_: Saved::input_if(edges.wants(1), self_),
         };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = igamma_tangent(self_, other, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = igamma_tangent(self_, other, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn igamma_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, other]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
+    if rec {
         let edges = Edges::of([Some(self_), Some(other)]);
         let s_other = Saved::input_if(edges.wants(1), other);
         let s_self_ = Saved::copy_of_if(edges.wants(1), self_)?;
-        rt::check_saved()?;
-        Some((edges, s_other, s_self_))
-    } else {
-        None
-    };
-    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
-    rt::below(|| ops::igamma_(self_, other))?;
-    if let Some((edges, s_other, s_self_)) = before {
+        or_return!(rt::check_saved());
+        or_return!({
+            let _below = rt::Below::new();
+            ops::igamma_(self_, other)
+        });
         let body = IgammaBackward { other: s_other, self_: s_self_ };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::igamma_(self_, other)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = igamma_tangent(self_, other, old.as_ref().unwrap_or(self_))?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = igamma_tangent(self_, other, old.as_ref().unwrap_or(self_));
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
 
 pub(super) fn igamma_out_autograd(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("igamma", &[self_, other], &[&*out])?;
-    rt::below(|| ops::igamma_out(self_, other, out))
+    or_return!(rt::check_out("igamma", &[self_, other], &[&*out]));
+    let _below = rt::Below::new();
+    ops::igamma_out(self_, other, out)
 }
 /// Node of `igammac`.
 pub struct IgammacBackward {
@@ -1171,11 +1257,11 @@ impl Backward for IgammacBackward {
     const NAME: &'static str = "IgammacBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let g0 = if cx.need(0) { Some(no_derivative_for("igammac: input")?) } else { None };
+        let g0 = if cx.need(0) { Some(or_return!(no_derivative_for("igammac: input"))) } else { None };
         let g1 = if cx.need(1) {
-            let other = &self.other.unpack_last(cx, "other")?;
-            let self_ = &self.self_.unpack_last(cx, "self")?;
-            Some(neg(&igamma_backward(grad, self_, other)?)?)
+            let other = &or_return!(self.other.unpack_last(cx, "other"));
+            let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+            Some(or_return!(neg(&igamma_backward(grad, self_, other)?)))
         } else {
             None
         };
@@ -1189,64 +1275,71 @@ impl Backward for IgammacBackward {
 #[cold]
 #[inline(never)]
 fn igammac_tangent(self_: &Tensor, other: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        let t1 = rt::tangent(other);
+    rt::elementwise(&[Some(self_), Some(other)], &mut |(i, grad): (usize, &Tensor)| -> Result<Tensor> {
         let self_ = old;
-        rt::sum_tangents([
-            rt::elementwise_jvp(t0, |grad| no_derivative_for("igammac: input"))?,
-            rt::elementwise_jvp(t1, |grad| neg(&igamma_backward(grad, self_, other)?))?,
-        ])
+        match i {
+            0 => no_derivative_for("igammac: input"),
+            _ => neg(&igamma_backward(grad, self_, other)?),
+        }
     })
 }
 
 pub(super) fn igammac_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let mut out = rt::below(|| ops::igammac(self_, other))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::igammac(self_, other)
+    });
     if rec {
         let edges = Edges::of([Some(self_), Some(other)]);
         let body = IgammacBackward {
             other: Saved::input_if(edges.wants(1), other),
             self_: Saved::input_if(edges.wants(1), self_),
         };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = igammac_tangent(self_, other, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = igammac_tangent(self_, other, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn igammac_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, other]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
+    if rec {
         let edges = Edges::of([Some(self_), Some(other)]);
         let s_other = Saved::input_if(edges.wants(1), other);
         let s_self_ = Saved::copy_of_if(edges.wants(1), self_)?;
-        rt::check_saved()?;
-        Some((edges, s_other, s_self_))
-    } else {
-        None
-    };
-    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
-    rt::below(|| ops::igammac_(self_, other))?;
-    if let Some((edges, s_other, s_self_)) = before {
+        or_return!(rt::check_saved());
+        or_return!({
+            let _below = rt::Below::new();
+            ops::igammac_(self_, other)
+        });
         let body = IgammacBackward { other: s_other, self_: s_self_ };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::igammac_(self_, other)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = igammac_tangent(self_, other, old.as_ref().unwrap_or(self_))?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = igammac_tangent(self_, other, old.as_ref().unwrap_or(self_));
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
 
 pub(super) fn igammac_out_autograd(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("igammac", &[self_, other], &[&*out])?;
-    rt::below(|| ops::igammac_out(self_, other, out))
+    or_return!(rt::check_out("igammac", &[self_, other], &[&*out]));
+    let _below = rt::Below::new();
+    ops::igammac_out(self_, other, out)
 }
 /// Node of `special_bessel_j0`.
 pub struct SpecialBesselJ0Backward {
@@ -1256,8 +1349,8 @@ impl Backward for SpecialBesselJ0Backward {
     const NAME: &'static str = "SpecialBesselJ0Backward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(neg(&mul(grad, &ops::special_bessel_j1(self_)?)?)?);
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(neg(&mul(grad, &ops::special_bessel_j1(self_)?)?)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -1267,31 +1360,34 @@ impl Backward for SpecialBesselJ0Backward {
 #[cold]
 #[inline(never)]
 fn special_bessel_j0_tangent(self_: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| neg(&mul(grad, &ops::special_bessel_j1(self_)?)?))?])
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> {
+        neg(&mul(grad, &ops::special_bessel_j1(self_)?)?)
     })
 }
 
 pub(super) fn special_bessel_j0_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::special_bessel_j0(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::special_bessel_j0(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = SpecialBesselJ0Backward { self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = special_bessel_j0_tangent(self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = special_bessel_j0_tangent(self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn special_bessel_j0_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("special_bessel_j0", &[self_], &[&*out])?;
-    rt::below(|| ops::special_bessel_j0_out(self_, out))
+    or_return!(rt::check_out("special_bessel_j0", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::special_bessel_j0_out(self_, out)
 }
 /// Node of `special_bessel_j1`.
 pub struct SpecialBesselJ1Backward {
@@ -1302,9 +1398,9 @@ impl Backward for SpecialBesselJ1Backward {
     const NAME: &'static str = "SpecialBesselJ1Backward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack_last(cx, "result")?;
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(order_one(grad, self_, &ops::special_bessel_j0(self_)?, result, 0.5)?);
+        let result = &or_return!(self.result.unpack_last(cx, "result"));
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(order_one(grad, self_, &ops::special_bessel_j0(self_)?, result, 0.5)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -1315,33 +1411,34 @@ impl Backward for SpecialBesselJ1Backward {
 #[cold]
 #[inline(never)]
 fn special_bessel_j1_tangent(self_: &Tensor, result: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-            order_one(grad, self_, &ops::special_bessel_j0(self_)?, result, 0.5)
-        })?])
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> {
+        order_one(grad, self_, &ops::special_bessel_j0(self_)?, result, 0.5)
     })
 }
 
 pub(super) fn special_bessel_j1_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::special_bessel_j1(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::special_bessel_j1(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = SpecialBesselJ1Backward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = special_bessel_j1_tangent(self_, &out)?;
-        rt::set_tangent(&out, t)?;
+        let t = special_bessel_j1_tangent(self_, &out);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn special_bessel_j1_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("special_bessel_j1", &[self_], &[&*out])?;
-    rt::below(|| ops::special_bessel_j1_out(self_, out))
+    or_return!(rt::check_out("special_bessel_j1", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::special_bessel_j1_out(self_, out)
 }
 /// Node of `special_bessel_y0`.
 pub struct SpecialBesselY0Backward {
@@ -1351,8 +1448,8 @@ impl Backward for SpecialBesselY0Backward {
     const NAME: &'static str = "SpecialBesselY0Backward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(neg(&mul(grad, &ops::special_bessel_y1(self_)?)?)?);
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(neg(&mul(grad, &ops::special_bessel_y1(self_)?)?)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -1362,31 +1459,34 @@ impl Backward for SpecialBesselY0Backward {
 #[cold]
 #[inline(never)]
 fn special_bessel_y0_tangent(self_: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| neg(&mul(grad, &ops::special_bessel_y1(self_)?)?))?])
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> {
+        neg(&mul(grad, &ops::special_bessel_y1(self_)?)?)
     })
 }
 
 pub(super) fn special_bessel_y0_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::special_bessel_y0(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::special_bessel_y0(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = SpecialBesselY0Backward { self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = special_bessel_y0_tangent(self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = special_bessel_y0_tangent(self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn special_bessel_y0_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("special_bessel_y0", &[self_], &[&*out])?;
-    rt::below(|| ops::special_bessel_y0_out(self_, out))
+    or_return!(rt::check_out("special_bessel_y0", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::special_bessel_y0_out(self_, out)
 }
 /// Node of `special_bessel_y1`.
 pub struct SpecialBesselY1Backward {
@@ -1397,9 +1497,9 @@ impl Backward for SpecialBesselY1Backward {
     const NAME: &'static str = "SpecialBesselY1Backward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack_last(cx, "result")?;
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(mul(grad, &sub(&ops::special_bessel_y0(self_)?, &div(result, self_)?)?)?);
+        let result = &or_return!(self.result.unpack_last(cx, "result"));
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(mul(grad, &sub(&ops::special_bessel_y0(self_)?, &div(result, self_)?)?)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -1410,33 +1510,34 @@ impl Backward for SpecialBesselY1Backward {
 #[cold]
 #[inline(never)]
 fn special_bessel_y1_tangent(self_: &Tensor, result: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-            mul(grad, &sub(&ops::special_bessel_y0(self_)?, &div(result, self_)?)?)
-        })?])
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> {
+        mul(grad, &sub(&ops::special_bessel_y0(self_)?, &div(result, self_)?)?)
     })
 }
 
 pub(super) fn special_bessel_y1_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::special_bessel_y1(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::special_bessel_y1(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = SpecialBesselY1Backward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = special_bessel_y1_tangent(self_, &out)?;
-        rt::set_tangent(&out, t)?;
+        let t = special_bessel_y1_tangent(self_, &out);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn special_bessel_y1_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("special_bessel_y1", &[self_], &[&*out])?;
-    rt::below(|| ops::special_bessel_y1_out(self_, out))
+    or_return!(rt::check_out("special_bessel_y1", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::special_bessel_y1_out(self_, out)
 }
 /// Node of `special_modified_bessel_i0`.
 pub struct SpecialModifiedBesselI0Backward {
@@ -1446,8 +1547,8 @@ impl Backward for SpecialModifiedBesselI0Backward {
     const NAME: &'static str = "SpecialModifiedBesselI0Backward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(mul(grad, &ops::special_modified_bessel_i1(self_)?)?);
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(mul(grad, &ops::special_modified_bessel_i1(self_)?)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -1457,33 +1558,34 @@ impl Backward for SpecialModifiedBesselI0Backward {
 #[cold]
 #[inline(never)]
 fn special_modified_bessel_i0_tangent(self_: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-            mul(grad, &ops::special_modified_bessel_i1(self_)?)
-        })?])
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> {
+        mul(grad, &ops::special_modified_bessel_i1(self_)?)
     })
 }
 
 pub(super) fn special_modified_bessel_i0_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::special_modified_bessel_i0(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::special_modified_bessel_i0(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = SpecialModifiedBesselI0Backward { self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = special_modified_bessel_i0_tangent(self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = special_modified_bessel_i0_tangent(self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn special_modified_bessel_i0_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("special_modified_bessel_i0", &[self_], &[&*out])?;
-    rt::below(|| ops::special_modified_bessel_i0_out(self_, out))
+    or_return!(rt::check_out("special_modified_bessel_i0", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::special_modified_bessel_i0_out(self_, out)
 }
 /// Node of `special_modified_bessel_i1`.
 pub struct SpecialModifiedBesselI1Backward {
@@ -1494,9 +1596,10 @@ impl Backward for SpecialModifiedBesselI1Backward {
     const NAME: &'static str = "SpecialModifiedBesselI1Backward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack_last(cx, "result")?;
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(order_one(grad, self_, &ops::special_modified_bessel_i0(self_)?, result, 0.5)?);
+        let result = &or_return!(self.result.unpack_last(cx, "result"));
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 =
+            Some(or_return!(order_one(grad, self_, &ops::special_modified_bessel_i0(self_)?, result, 0.5)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -1507,34 +1610,35 @@ impl Backward for SpecialModifiedBesselI1Backward {
 #[cold]
 #[inline(never)]
 fn special_modified_bessel_i1_tangent(self_: &Tensor, result: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-            order_one(grad, self_, &ops::special_modified_bessel_i0(self_)?, result, 0.5)
-        })?])
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> {
+        order_one(grad, self_, &ops::special_modified_bessel_i0(self_)?, result, 0.5)
     })
 }
 
 pub(super) fn special_modified_bessel_i1_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::special_modified_bessel_i1(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::special_modified_bessel_i1(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body =
             SpecialModifiedBesselI1Backward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = special_modified_bessel_i1_tangent(self_, &out)?;
-        rt::set_tangent(&out, t)?;
+        let t = special_modified_bessel_i1_tangent(self_, &out);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn special_modified_bessel_i1_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("special_modified_bessel_i1", &[self_], &[&*out])?;
-    rt::below(|| ops::special_modified_bessel_i1_out(self_, out))
+    or_return!(rt::check_out("special_modified_bessel_i1", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::special_modified_bessel_i1_out(self_, out)
 }
 /// Node of `special_modified_bessel_k0`.
 pub struct SpecialModifiedBesselK0Backward {
@@ -1544,8 +1648,8 @@ impl Backward for SpecialModifiedBesselK0Backward {
     const NAME: &'static str = "SpecialModifiedBesselK0Backward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(neg(&mul(grad, &ops::special_modified_bessel_k1(self_)?)?)?);
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(neg(&mul(grad, &ops::special_modified_bessel_k1(self_)?)?)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -1555,33 +1659,34 @@ impl Backward for SpecialModifiedBesselK0Backward {
 #[cold]
 #[inline(never)]
 fn special_modified_bessel_k0_tangent(self_: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-            neg(&mul(grad, &ops::special_modified_bessel_k1(self_)?)?)
-        })?])
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> {
+        neg(&mul(grad, &ops::special_modified_bessel_k1(self_)?)?)
     })
 }
 
 pub(super) fn special_modified_bessel_k0_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::special_modified_bessel_k0(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::special_modified_bessel_k0(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = SpecialModifiedBesselK0Backward { self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = special_modified_bessel_k0_tangent(self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = special_modified_bessel_k0_tangent(self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn special_modified_bessel_k0_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("special_modified_bessel_k0", &[self_], &[&*out])?;
-    rt::below(|| ops::special_modified_bessel_k0_out(self_, out))
+    or_return!(rt::check_out("special_modified_bessel_k0", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::special_modified_bessel_k0_out(self_, out)
 }
 /// Node of `special_modified_bessel_k1`.
 pub struct SpecialModifiedBesselK1Backward {
@@ -1592,15 +1697,15 @@ impl Backward for SpecialModifiedBesselK1Backward {
     const NAME: &'static str = "SpecialModifiedBesselK1Backward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack_last(cx, "result")?;
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(neg(&mul(
+        let result = &or_return!(self.result.unpack_last(cx, "result"));
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(neg(&mul(
             grad,
             &crate::derivatives::shorthand::add(
                 &ops::special_modified_bessel_k0(self_)?,
-                &div(result, self_)?,
-            )?,
-        )?)?);
+                &div(result, self_)?
+            )?
+        )?)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -1611,134 +1716,151 @@ impl Backward for SpecialModifiedBesselK1Backward {
 #[cold]
 #[inline(never)]
 fn special_modified_bessel_k1_tangent(self_: &Tensor, result: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-            neg(&mul(
-                grad,
-                &crate::derivatives::shorthand::add(
-                    &ops::special_modified_bessel_k0(self_)?,
-                    &div(result, self_)?,
-                )?,
-            )?)
-        })?])
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> {
+        neg(&mul(
+            grad,
+            &crate::derivatives::shorthand::add(
+                &ops::special_modified_bessel_k0(self_)?,
+                &div(result, self_)?,
+            )?,
+        )?)
     })
 }
 
 pub(super) fn special_modified_bessel_k1_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::special_modified_bessel_k1(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::special_modified_bessel_k1(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body =
             SpecialModifiedBesselK1Backward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = special_modified_bessel_k1_tangent(self_, &out)?;
-        rt::set_tangent(&out, t)?;
+        let t = special_modified_bessel_k1_tangent(self_, &out);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn special_modified_bessel_k1_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("special_modified_bessel_k1", &[self_], &[&*out])?;
-    rt::below(|| ops::special_modified_bessel_k1_out(self_, out))
+    or_return!(rt::check_out("special_modified_bessel_k1", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::special_modified_bessel_k1_out(self_, out)
 }
 pub(super) fn special_scaled_modified_bessel_k0_out_autograd(x: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::below(|| ops::special_scaled_modified_bessel_k0_out(x, out))
+    let _below = rt::Below::new();
+    ops::special_scaled_modified_bessel_k0_out(x, out)
 }
 pub(super) fn special_scaled_modified_bessel_k1_out_autograd(x: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::below(|| ops::special_scaled_modified_bessel_k1_out(x, out))
+    let _below = rt::Below::new();
+    ops::special_scaled_modified_bessel_k1_out(x, out)
 }
 pub(super) fn special_spherical_bessel_j0_out_autograd(x: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::below(|| ops::special_spherical_bessel_j0_out(x, out))
+    let _below = rt::Below::new();
+    ops::special_spherical_bessel_j0_out(x, out)
 }
 pub(super) fn special_airy_ai_out_autograd(x: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::below(|| ops::special_airy_ai_out(x, out))
+    let _below = rt::Below::new();
+    ops::special_airy_ai_out(x, out)
 }
 pub(super) fn special_chebyshev_polynomial_t_out_autograd(
     x: &Tensor,
     n: &Tensor,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::below(|| ops::special_chebyshev_polynomial_t_out(x, n, out))
+    let _below = rt::Below::new();
+    ops::special_chebyshev_polynomial_t_out(x, n, out)
 }
 pub(super) fn special_chebyshev_polynomial_u_out_autograd(
     x: &Tensor,
     n: &Tensor,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::below(|| ops::special_chebyshev_polynomial_u_out(x, n, out))
+    let _below = rt::Below::new();
+    ops::special_chebyshev_polynomial_u_out(x, n, out)
 }
 pub(super) fn special_chebyshev_polynomial_v_out_autograd(
     x: &Tensor,
     n: &Tensor,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::below(|| ops::special_chebyshev_polynomial_v_out(x, n, out))
+    let _below = rt::Below::new();
+    ops::special_chebyshev_polynomial_v_out(x, n, out)
 }
 pub(super) fn special_chebyshev_polynomial_w_out_autograd(
     x: &Tensor,
     n: &Tensor,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::below(|| ops::special_chebyshev_polynomial_w_out(x, n, out))
+    let _below = rt::Below::new();
+    ops::special_chebyshev_polynomial_w_out(x, n, out)
 }
 pub(super) fn special_shifted_chebyshev_polynomial_t_out_autograd(
     x: &Tensor,
     n: &Tensor,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::below(|| ops::special_shifted_chebyshev_polynomial_t_out(x, n, out))
+    let _below = rt::Below::new();
+    ops::special_shifted_chebyshev_polynomial_t_out(x, n, out)
 }
 pub(super) fn special_shifted_chebyshev_polynomial_u_out_autograd(
     x: &Tensor,
     n: &Tensor,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::below(|| ops::special_shifted_chebyshev_polynomial_u_out(x, n, out))
+    let _below = rt::Below::new();
+    ops::special_shifted_chebyshev_polynomial_u_out(x, n, out)
 }
 pub(super) fn special_shifted_chebyshev_polynomial_v_out_autograd(
     x: &Tensor,
     n: &Tensor,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::below(|| ops::special_shifted_chebyshev_polynomial_v_out(x, n, out))
+    let _below = rt::Below::new();
+    ops::special_shifted_chebyshev_polynomial_v_out(x, n, out)
 }
 pub(super) fn special_shifted_chebyshev_polynomial_w_out_autograd(
     x: &Tensor,
     n: &Tensor,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::below(|| ops::special_shifted_chebyshev_polynomial_w_out(x, n, out))
+    let _below = rt::Below::new();
+    ops::special_shifted_chebyshev_polynomial_w_out(x, n, out)
 }
 pub(super) fn special_hermite_polynomial_h_out_autograd(
     x: &Tensor,
     n: &Tensor,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::below(|| ops::special_hermite_polynomial_h_out(x, n, out))
+    let _below = rt::Below::new();
+    ops::special_hermite_polynomial_h_out(x, n, out)
 }
 pub(super) fn special_hermite_polynomial_he_out_autograd(
     x: &Tensor,
     n: &Tensor,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::below(|| ops::special_hermite_polynomial_he_out(x, n, out))
+    let _below = rt::Below::new();
+    ops::special_hermite_polynomial_he_out(x, n, out)
 }
 pub(super) fn special_laguerre_polynomial_l_out_autograd(
     x: &Tensor,
     n: &Tensor,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::below(|| ops::special_laguerre_polynomial_l_out(x, n, out))
+    let _below = rt::Below::new();
+    ops::special_laguerre_polynomial_l_out(x, n, out)
 }
 pub(super) fn special_legendre_polynomial_p_out_autograd(
     x: &Tensor,
     n: &Tensor,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::below(|| ops::special_legendre_polynomial_p_out(x, n, out))
+    let _below = rt::Below::new();
+    ops::special_legendre_polynomial_p_out(x, n, out)
 }

@@ -3,7 +3,7 @@
 //! Operators of the family `unary`.
 
 #[allow(unused_imports)]
-use super::{D, a, args, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, calls, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::unary as f;
 
@@ -14,7 +14,7 @@ pub static ABS_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::ABS,
     promote: Promote::Default,
     rare: Rare::COMPLEX32.and(Rare::FLOAT8),
-    kernels: Kernels::new(&[&ABS, &ABS_, &ABS_OUT]),
+    kernels: Kernels::new(&[ABS.any(), ABS_.any(), ABS_OUT.any()]),
 };
 fn abs_kernel(self_: &Tensor) -> Result<Tensor> {
     f::abs_check(self_)?;
@@ -48,13 +48,10 @@ pub(super) static ABS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn abs_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::abs(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::abs, a)
 }
 fn abs_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&ABS_INFO, &[&self_]) {
-        return ops::abs(self_);
-    }
-    fallback(&ABS_INFO, &[&self_])
+    calls::adapt_t_to_t(&ABS_INFO, ops::abs, self_)
 }
 
 fn abs_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -94,14 +91,10 @@ pub(super) static ABS__INFO: OpInfo = OpInfo {
     functional: Some(&ABS_INFO),
 };
 fn abs_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::abs_(tensor_arg(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t(ops::abs_, a, &[0])
 }
 fn abs_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&ABS__INFO, &[&self_]) {
-        return ops::abs_(self_);
-    }
-    call_fallback(&ABS__INFO, &[&self_]).map(drop)
+    calls::adapt_t(&ABS__INFO, ops::abs_, self_)
 }
 
 fn abs_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -146,17 +139,10 @@ pub(super) static ABS_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&ABS_INFO),
 };
 fn abs_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::abs_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::abs_out, a)
 }
 fn abs_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&ABS_OUT_INFO, &[&self_, &&*out]) {
-        return ops::abs_out(self_, out);
-    }
-    let v = call_fallback(&ABS_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&ABS_OUT_INFO, ops::abs_out, self_, out)
 }
 
 /// `sgn`: formula and rules.
@@ -166,7 +152,7 @@ pub static SGN_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::SGN,
     promote: Promote::Default,
     rare: Rare::COMPLEX32,
-    kernels: Kernels::new(&[&SGN, &SGN_, &SGN_OUT]),
+    kernels: Kernels::new(&[SGN.any(), SGN_.any(), SGN_OUT.any()]),
 };
 fn sgn_kernel(self_: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&SGN_SPEC, &[self_], &[])
@@ -196,13 +182,10 @@ pub(super) static SGN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn sgn_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::sgn(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::sgn, a)
 }
 fn sgn_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SGN_INFO, &[&self_]) {
-        return ops::sgn(self_);
-    }
-    fallback(&SGN_INFO, &[&self_])
+    calls::adapt_t_to_t(&SGN_INFO, ops::sgn, self_)
 }
 
 fn sgn_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -237,14 +220,10 @@ pub(super) static SGN__INFO: OpInfo = OpInfo {
     functional: Some(&SGN_INFO),
 };
 fn sgn_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::sgn_(tensor_arg(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t(ops::sgn_, a, &[0])
 }
 fn sgn_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&SGN__INFO, &[&self_]) {
-        return ops::sgn_(self_);
-    }
-    call_fallback(&SGN__INFO, &[&self_]).map(drop)
+    calls::adapt_t(&SGN__INFO, ops::sgn_, self_)
 }
 
 fn sgn_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -288,17 +267,10 @@ pub(super) static SGN_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&SGN_INFO),
 };
 fn sgn_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::sgn_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::sgn_out, a)
 }
 fn sgn_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&SGN_OUT_INFO, &[&self_, &&*out]) {
-        return ops::sgn_out(self_, out);
-    }
-    let v = call_fallback(&SGN_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&SGN_OUT_INFO, ops::sgn_out, self_, out)
 }
 
 /// `sign`: formula and rules.
@@ -308,7 +280,7 @@ pub static SIGN_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::SIGN,
     promote: Promote::Default,
     rare: Rare::NONE,
-    kernels: Kernels::new(&[&SIGN, &SIGN_, &SIGN_OUT]),
+    kernels: Kernels::new(&[SIGN.any(), SIGN_.any(), SIGN_OUT.any()]),
 };
 fn sign_kernel(self_: &Tensor) -> Result<Tensor> {
     f::sign_real(self_)?;
@@ -339,13 +311,10 @@ pub(super) static SIGN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn sign_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::sign(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::sign, a)
 }
 fn sign_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SIGN_INFO, &[&self_]) {
-        return ops::sign(self_);
-    }
-    fallback(&SIGN_INFO, &[&self_])
+    calls::adapt_t_to_t(&SIGN_INFO, ops::sign, self_)
 }
 
 fn sign_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -381,14 +350,10 @@ pub(super) static SIGN__INFO: OpInfo = OpInfo {
     functional: Some(&SIGN_INFO),
 };
 fn sign_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::sign_(tensor_arg(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t(ops::sign_, a, &[0])
 }
 fn sign_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&SIGN__INFO, &[&self_]) {
-        return ops::sign_(self_);
-    }
-    call_fallback(&SIGN__INFO, &[&self_]).map(drop)
+    calls::adapt_t(&SIGN__INFO, ops::sign_, self_)
 }
 
 fn sign_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -433,17 +398,10 @@ pub(super) static SIGN_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&SIGN_INFO),
 };
 fn sign_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::sign_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::sign_out, a)
 }
 fn sign_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&SIGN_OUT_INFO, &[&self_, &&*out]) {
-        return ops::sign_out(self_, out);
-    }
-    let v = call_fallback(&SIGN_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&SIGN_OUT_INFO, ops::sign_out, self_, out)
 }
 
 /// `signbit`: formula and rules.
@@ -453,7 +411,7 @@ pub static SIGNBIT_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::SIGNBIT,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&SIGNBIT, &SIGNBIT_OUT]),
+    kernels: Kernels::new(&[SIGNBIT.any(), SIGNBIT_OUT.any()]),
 };
 fn signbit_kernel(self_: &Tensor) -> Result<Tensor> {
     f::signbit_real(self_)?;
@@ -481,13 +439,10 @@ pub(super) static SIGNBIT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn signbit_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::signbit(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::signbit, a)
 }
 fn signbit_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SIGNBIT_INFO, &[&self_]) {
-        return ops::signbit(self_);
-    }
-    fallback(&SIGNBIT_INFO, &[&self_])
+    calls::adapt_t_to_t(&SIGNBIT_INFO, ops::signbit, self_)
 }
 
 fn signbit_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -532,17 +487,10 @@ pub(super) static SIGNBIT_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&SIGNBIT_INFO),
 };
 fn signbit_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::signbit_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::signbit_out, a)
 }
 fn signbit_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&SIGNBIT_OUT_INFO, &[&self_, &&*out]) {
-        return ops::signbit_out(self_, out);
-    }
-    let v = call_fallback(&SIGNBIT_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&SIGNBIT_OUT_INFO, ops::signbit_out, self_, out)
 }
 
 /// `neg`: formula and rules.
@@ -552,7 +500,7 @@ pub static NEG_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::NEG,
     promote: Promote::Default,
     rare: Rare::COMPLEX32,
-    kernels: Kernels::new(&[&NEG, &NEG_, &NEG_OUT]),
+    kernels: Kernels::new(&[NEG.any(), NEG_.any(), NEG_OUT.any()]),
 };
 fn neg_kernel(self_: &Tensor) -> Result<Tensor> {
     f::no_bool_neg(self_)?;
@@ -586,13 +534,10 @@ pub(super) static NEG_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn neg_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::neg(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::neg, a)
 }
 fn neg_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&NEG_INFO, &[&self_]) {
-        return ops::neg(self_);
-    }
-    fallback(&NEG_INFO, &[&self_])
+    calls::adapt_t_to_t(&NEG_INFO, ops::neg, self_)
 }
 
 fn neg_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -631,14 +576,10 @@ pub(super) static NEG__INFO: OpInfo = OpInfo {
     functional: Some(&NEG_INFO),
 };
 fn neg_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::neg_(tensor_arg(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t(ops::neg_, a, &[0])
 }
 fn neg_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&NEG__INFO, &[&self_]) {
-        return ops::neg_(self_);
-    }
-    call_fallback(&NEG__INFO, &[&self_]).map(drop)
+    calls::adapt_t(&NEG__INFO, ops::neg_, self_)
 }
 
 fn neg_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -683,17 +624,10 @@ pub(super) static NEG_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&NEG_INFO),
 };
 fn neg_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::neg_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::neg_out, a)
 }
 fn neg_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&NEG_OUT_INFO, &[&self_, &&*out]) {
-        return ops::neg_out(self_, out);
-    }
-    let v = call_fallback(&NEG_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&NEG_OUT_INFO, ops::neg_out, self_, out)
 }
 
 /// `reciprocal`: formula and rules.
@@ -703,7 +637,7 @@ pub static RECIPROCAL_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::RECIPROCAL,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&RECIPROCAL, &RECIPROCAL_, &RECIPROCAL_OUT]),
+    kernels: Kernels::new(&[RECIPROCAL.any(), RECIPROCAL_.any(), RECIPROCAL_OUT.any()]),
 };
 fn reciprocal_kernel(self_: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&RECIPROCAL_SPEC, &[self_], &[])
@@ -744,13 +678,10 @@ pub(super) static RECIPROCAL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn reciprocal_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::reciprocal(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::reciprocal, a)
 }
 fn reciprocal_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&RECIPROCAL_INFO, &[&self_]) {
-        return ops::reciprocal(self_);
-    }
-    fallback(&RECIPROCAL_INFO, &[&self_])
+    calls::adapt_t_to_t(&RECIPROCAL_INFO, ops::reciprocal, self_)
 }
 
 fn reciprocal_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -785,14 +716,10 @@ pub(super) static RECIPROCAL__INFO: OpInfo = OpInfo {
     functional: Some(&RECIPROCAL_INFO),
 };
 fn reciprocal_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::reciprocal_(tensor_arg(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t(ops::reciprocal_, a, &[0])
 }
 fn reciprocal_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&RECIPROCAL__INFO, &[&self_]) {
-        return ops::reciprocal_(self_);
-    }
-    call_fallback(&RECIPROCAL__INFO, &[&self_]).map(drop)
+    calls::adapt_t(&RECIPROCAL__INFO, ops::reciprocal_, self_)
 }
 
 fn reciprocal_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -830,17 +757,10 @@ pub(super) static RECIPROCAL_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&RECIPROCAL_INFO),
 };
 fn reciprocal_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::reciprocal_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::reciprocal_out, a)
 }
 fn reciprocal_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&RECIPROCAL_OUT_INFO, &[&self_, &&*out]) {
-        return ops::reciprocal_out(self_, out);
-    }
-    let v = call_fallback(&RECIPROCAL_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&RECIPROCAL_OUT_INFO, ops::reciprocal_out, self_, out)
 }
 
 /// `sqrt`: formula and rules.
@@ -850,7 +770,7 @@ pub static SQRT_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::SQRT,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&SQRT, &SQRT_, &SQRT_OUT]),
+    kernels: Kernels::new(&[SQRT.any(), SQRT_.any(), SQRT_OUT.any()]),
 };
 fn sqrt_kernel(self_: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&SQRT_SPEC, &[self_], &[])
@@ -880,13 +800,10 @@ pub(super) static SQRT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn sqrt_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::sqrt(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::sqrt, a)
 }
 fn sqrt_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SQRT_INFO, &[&self_]) {
-        return ops::sqrt(self_);
-    }
-    fallback(&SQRT_INFO, &[&self_])
+    calls::adapt_t_to_t(&SQRT_INFO, ops::sqrt, self_)
 }
 
 fn sqrt_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -921,14 +838,10 @@ pub(super) static SQRT__INFO: OpInfo = OpInfo {
     functional: Some(&SQRT_INFO),
 };
 fn sqrt_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::sqrt_(tensor_arg(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t(ops::sqrt_, a, &[0])
 }
 fn sqrt_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&SQRT__INFO, &[&self_]) {
-        return ops::sqrt_(self_);
-    }
-    call_fallback(&SQRT__INFO, &[&self_]).map(drop)
+    calls::adapt_t(&SQRT__INFO, ops::sqrt_, self_)
 }
 
 fn sqrt_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -966,17 +879,10 @@ pub(super) static SQRT_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&SQRT_INFO),
 };
 fn sqrt_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::sqrt_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::sqrt_out, a)
 }
 fn sqrt_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&SQRT_OUT_INFO, &[&self_, &&*out]) {
-        return ops::sqrt_out(self_, out);
-    }
-    let v = call_fallback(&SQRT_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&SQRT_OUT_INFO, ops::sqrt_out, self_, out)
 }
 
 /// `rsqrt`: formula and rules.
@@ -986,7 +892,7 @@ pub static RSQRT_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::RSQRT,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&RSQRT, &RSQRT_, &RSQRT_OUT]),
+    kernels: Kernels::new(&[RSQRT.any(), RSQRT_.any(), RSQRT_OUT.any()]),
 };
 fn rsqrt_kernel(self_: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&RSQRT_SPEC, &[self_], &[])
@@ -1027,13 +933,10 @@ pub(super) static RSQRT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn rsqrt_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::rsqrt(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::rsqrt, a)
 }
 fn rsqrt_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&RSQRT_INFO, &[&self_]) {
-        return ops::rsqrt(self_);
-    }
-    fallback(&RSQRT_INFO, &[&self_])
+    calls::adapt_t_to_t(&RSQRT_INFO, ops::rsqrt, self_)
 }
 
 fn rsqrt_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -1068,14 +971,10 @@ pub(super) static RSQRT__INFO: OpInfo = OpInfo {
     functional: Some(&RSQRT_INFO),
 };
 fn rsqrt_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::rsqrt_(tensor_arg(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t(ops::rsqrt_, a, &[0])
 }
 fn rsqrt_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&RSQRT__INFO, &[&self_]) {
-        return ops::rsqrt_(self_);
-    }
-    call_fallback(&RSQRT__INFO, &[&self_]).map(drop)
+    calls::adapt_t(&RSQRT__INFO, ops::rsqrt_, self_)
 }
 
 fn rsqrt_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1113,21 +1012,15 @@ pub(super) static RSQRT_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&RSQRT_INFO),
 };
 fn rsqrt_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::rsqrt_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::rsqrt_out, a)
 }
 fn rsqrt_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&RSQRT_OUT_INFO, &[&self_, &&*out]) {
-        return ops::rsqrt_out(self_, out);
-    }
-    let v = call_fallback(&RSQRT_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&RSQRT_OUT_INFO, ops::rsqrt_out, self_, out)
 }
 
 /// Kernels of `square` on devices that are not built in.
-pub static SQUARE_KERNELS: Kernels<PointwiseKernel> = Kernels::new(&[&SQUARE, &SQUARE_, &SQUARE_OUT]);
+pub static SQUARE_KERNELS: Kernels<PointwiseKernel> =
+    Kernels::new(&[SQUARE.any(), SQUARE_.any(), SQUARE_OUT.any()]);
 fn square_kernel(self_: &Tensor) -> Result<Tensor> {
     f::square_plan(self_)?.on(&SQUARE_KERNELS).run()
 }
@@ -1160,13 +1053,10 @@ pub(super) static SQUARE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn square_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::square(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::square, a)
 }
 fn square_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SQUARE_INFO, &[&self_]) {
-        return ops::square(self_);
-    }
-    fallback(&SQUARE_INFO, &[&self_])
+    calls::adapt_t_to_t(&SQUARE_INFO, ops::square, self_)
 }
 
 fn square_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -1201,14 +1091,10 @@ pub(super) static SQUARE__INFO: OpInfo = OpInfo {
     functional: Some(&SQUARE_INFO),
 };
 fn square_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::square_(tensor_arg(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t(ops::square_, a, &[0])
 }
 fn square_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&SQUARE__INFO, &[&self_]) {
-        return ops::square_(self_);
-    }
-    call_fallback(&SQUARE__INFO, &[&self_]).map(drop)
+    calls::adapt_t(&SQUARE__INFO, ops::square_, self_)
 }
 
 fn square_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1246,17 +1132,10 @@ pub(super) static SQUARE_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&SQUARE_INFO),
 };
 fn square_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::square_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::square_out, a)
 }
 fn square_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&SQUARE_OUT_INFO, &[&self_, &&*out]) {
-        return ops::square_out(self_, out);
-    }
-    let v = call_fallback(&SQUARE_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&SQUARE_OUT_INFO, ops::square_out, self_, out)
 }
 
 /// `exp`: formula and rules.
@@ -1266,7 +1145,7 @@ pub static EXP_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::EXP,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&EXP, &EXP_, &EXP_OUT]),
+    kernels: Kernels::new(&[EXP.any(), EXP_.any(), EXP_OUT.any()]),
 };
 fn exp_kernel(self_: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&EXP_SPEC, &[self_], &[])
@@ -1303,13 +1182,10 @@ pub(super) static EXP_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn exp_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::exp(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::exp, a)
 }
 fn exp_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&EXP_INFO, &[&self_]) {
-        return ops::exp(self_);
-    }
-    fallback(&EXP_INFO, &[&self_])
+    calls::adapt_t_to_t(&EXP_INFO, ops::exp, self_)
 }
 
 fn exp_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -1344,14 +1220,10 @@ pub(super) static EXP__INFO: OpInfo = OpInfo {
     functional: Some(&EXP_INFO),
 };
 fn exp_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::exp_(tensor_arg(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t(ops::exp_, a, &[0])
 }
 fn exp_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&EXP__INFO, &[&self_]) {
-        return ops::exp_(self_);
-    }
-    call_fallback(&EXP__INFO, &[&self_]).map(drop)
+    calls::adapt_t(&EXP__INFO, ops::exp_, self_)
 }
 
 fn exp_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1389,17 +1261,10 @@ pub(super) static EXP_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&EXP_INFO),
 };
 fn exp_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::exp_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::exp_out, a)
 }
 fn exp_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&EXP_OUT_INFO, &[&self_, &&*out]) {
-        return ops::exp_out(self_, out);
-    }
-    let v = call_fallback(&EXP_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&EXP_OUT_INFO, ops::exp_out, self_, out)
 }
 
 /// `exp2`: formula and rules.
@@ -1409,7 +1274,7 @@ pub static EXP2_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::EXP2,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&EXP2, &EXP2_, &EXP2_OUT]),
+    kernels: Kernels::new(&[EXP2.any(), EXP2_.any(), EXP2_OUT.any()]),
 };
 fn exp2_kernel(self_: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&EXP2_SPEC, &[self_], &[])
@@ -1439,13 +1304,10 @@ pub(super) static EXP2_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn exp2_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::exp2(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::exp2, a)
 }
 fn exp2_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&EXP2_INFO, &[&self_]) {
-        return ops::exp2(self_);
-    }
-    fallback(&EXP2_INFO, &[&self_])
+    calls::adapt_t_to_t(&EXP2_INFO, ops::exp2, self_)
 }
 
 fn exp2_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -1480,14 +1342,10 @@ pub(super) static EXP2__INFO: OpInfo = OpInfo {
     functional: Some(&EXP2_INFO),
 };
 fn exp2_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::exp2_(tensor_arg(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t(ops::exp2_, a, &[0])
 }
 fn exp2_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&EXP2__INFO, &[&self_]) {
-        return ops::exp2_(self_);
-    }
-    call_fallback(&EXP2__INFO, &[&self_]).map(drop)
+    calls::adapt_t(&EXP2__INFO, ops::exp2_, self_)
 }
 
 fn exp2_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1525,17 +1383,10 @@ pub(super) static EXP2_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&EXP2_INFO),
 };
 fn exp2_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::exp2_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::exp2_out, a)
 }
 fn exp2_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&EXP2_OUT_INFO, &[&self_, &&*out]) {
-        return ops::exp2_out(self_, out);
-    }
-    let v = call_fallback(&EXP2_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&EXP2_OUT_INFO, ops::exp2_out, self_, out)
 }
 
 /// `expm1`: formula and rules.
@@ -1545,7 +1396,7 @@ pub static EXPM1_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::EXPM1,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&EXPM1, &EXPM1_, &EXPM1_OUT]),
+    kernels: Kernels::new(&[EXPM1.any(), EXPM1_.any(), EXPM1_OUT.any()]),
 };
 fn expm1_kernel(self_: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&EXPM1_SPEC, &[self_], &[])
@@ -1586,13 +1437,10 @@ pub(super) static EXPM1_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn expm1_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::expm1(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::expm1, a)
 }
 fn expm1_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&EXPM1_INFO, &[&self_]) {
-        return ops::expm1(self_);
-    }
-    fallback(&EXPM1_INFO, &[&self_])
+    calls::adapt_t_to_t(&EXPM1_INFO, ops::expm1, self_)
 }
 
 fn expm1_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -1627,14 +1475,10 @@ pub(super) static EXPM1__INFO: OpInfo = OpInfo {
     functional: Some(&EXPM1_INFO),
 };
 fn expm1_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::expm1_(tensor_arg(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t(ops::expm1_, a, &[0])
 }
 fn expm1_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&EXPM1__INFO, &[&self_]) {
-        return ops::expm1_(self_);
-    }
-    call_fallback(&EXPM1__INFO, &[&self_]).map(drop)
+    calls::adapt_t(&EXPM1__INFO, ops::expm1_, self_)
 }
 
 fn expm1_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1672,17 +1516,10 @@ pub(super) static EXPM1_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&EXPM1_INFO),
 };
 fn expm1_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::expm1_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::expm1_out, a)
 }
 fn expm1_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&EXPM1_OUT_INFO, &[&self_, &&*out]) {
-        return ops::expm1_out(self_, out);
-    }
-    let v = call_fallback(&EXPM1_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&EXPM1_OUT_INFO, ops::expm1_out, self_, out)
 }
 
 /// `log`: formula and rules.
@@ -1692,7 +1529,7 @@ pub static LOG_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::LOG,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&LOG, &LOG_, &LOG_OUT]),
+    kernels: Kernels::new(&[LOG.any(), LOG_.any(), LOG_OUT.any()]),
 };
 fn log_kernel(self_: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&LOG_SPEC, &[self_], &[])
@@ -1729,13 +1566,10 @@ pub(super) static LOG_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn log_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::log(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::log, a)
 }
 fn log_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&LOG_INFO, &[&self_]) {
-        return ops::log(self_);
-    }
-    fallback(&LOG_INFO, &[&self_])
+    calls::adapt_t_to_t(&LOG_INFO, ops::log, self_)
 }
 
 fn log_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -1770,14 +1604,10 @@ pub(super) static LOG__INFO: OpInfo = OpInfo {
     functional: Some(&LOG_INFO),
 };
 fn log_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::log_(tensor_arg(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t(ops::log_, a, &[0])
 }
 fn log_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&LOG__INFO, &[&self_]) {
-        return ops::log_(self_);
-    }
-    call_fallback(&LOG__INFO, &[&self_]).map(drop)
+    calls::adapt_t(&LOG__INFO, ops::log_, self_)
 }
 
 fn log_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1815,17 +1645,10 @@ pub(super) static LOG_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LOG_INFO),
 };
 fn log_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::log_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::log_out, a)
 }
 fn log_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&LOG_OUT_INFO, &[&self_, &&*out]) {
-        return ops::log_out(self_, out);
-    }
-    let v = call_fallback(&LOG_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&LOG_OUT_INFO, ops::log_out, self_, out)
 }
 
 /// `log2`: formula and rules.
@@ -1835,7 +1658,7 @@ pub static LOG2_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::LOG2,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&LOG2, &LOG2_, &LOG2_OUT]),
+    kernels: Kernels::new(&[LOG2.any(), LOG2_.any(), LOG2_OUT.any()]),
 };
 fn log2_kernel(self_: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&LOG2_SPEC, &[self_], &[])
@@ -1872,13 +1695,10 @@ pub(super) static LOG2_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn log2_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::log2(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::log2, a)
 }
 fn log2_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&LOG2_INFO, &[&self_]) {
-        return ops::log2(self_);
-    }
-    fallback(&LOG2_INFO, &[&self_])
+    calls::adapt_t_to_t(&LOG2_INFO, ops::log2, self_)
 }
 
 fn log2_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -1913,14 +1733,10 @@ pub(super) static LOG2__INFO: OpInfo = OpInfo {
     functional: Some(&LOG2_INFO),
 };
 fn log2_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::log2_(tensor_arg(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t(ops::log2_, a, &[0])
 }
 fn log2_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&LOG2__INFO, &[&self_]) {
-        return ops::log2_(self_);
-    }
-    call_fallback(&LOG2__INFO, &[&self_]).map(drop)
+    calls::adapt_t(&LOG2__INFO, ops::log2_, self_)
 }
 
 fn log2_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1958,17 +1774,10 @@ pub(super) static LOG2_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LOG2_INFO),
 };
 fn log2_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::log2_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::log2_out, a)
 }
 fn log2_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&LOG2_OUT_INFO, &[&self_, &&*out]) {
-        return ops::log2_out(self_, out);
-    }
-    let v = call_fallback(&LOG2_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&LOG2_OUT_INFO, ops::log2_out, self_, out)
 }
 
 /// `log10`: formula and rules.
@@ -1978,7 +1787,7 @@ pub static LOG10_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::LOG10,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&LOG10, &LOG10_, &LOG10_OUT]),
+    kernels: Kernels::new(&[LOG10.any(), LOG10_.any(), LOG10_OUT.any()]),
 };
 fn log10_kernel(self_: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&LOG10_SPEC, &[self_], &[])
@@ -2019,13 +1828,10 @@ pub(super) static LOG10_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn log10_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::log10(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::log10, a)
 }
 fn log10_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&LOG10_INFO, &[&self_]) {
-        return ops::log10(self_);
-    }
-    fallback(&LOG10_INFO, &[&self_])
+    calls::adapt_t_to_t(&LOG10_INFO, ops::log10, self_)
 }
 
 fn log10_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -2060,14 +1866,10 @@ pub(super) static LOG10__INFO: OpInfo = OpInfo {
     functional: Some(&LOG10_INFO),
 };
 fn log10_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::log10_(tensor_arg(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t(ops::log10_, a, &[0])
 }
 fn log10_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&LOG10__INFO, &[&self_]) {
-        return ops::log10_(self_);
-    }
-    call_fallback(&LOG10__INFO, &[&self_]).map(drop)
+    calls::adapt_t(&LOG10__INFO, ops::log10_, self_)
 }
 
 fn log10_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -2105,17 +1907,10 @@ pub(super) static LOG10_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LOG10_INFO),
 };
 fn log10_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::log10_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::log10_out, a)
 }
 fn log10_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&LOG10_OUT_INFO, &[&self_, &&*out]) {
-        return ops::log10_out(self_, out);
-    }
-    let v = call_fallback(&LOG10_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&LOG10_OUT_INFO, ops::log10_out, self_, out)
 }
 
 /// `log1p`: formula and rules.
@@ -2125,7 +1920,7 @@ pub static LOG1P_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::LOG1P,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&LOG1P, &LOG1P_, &LOG1P_OUT]),
+    kernels: Kernels::new(&[LOG1P.any(), LOG1P_.any(), LOG1P_OUT.any()]),
 };
 fn log1p_kernel(self_: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&LOG1P_SPEC, &[self_], &[])
@@ -2166,13 +1961,10 @@ pub(super) static LOG1P_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn log1p_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::log1p(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::log1p, a)
 }
 fn log1p_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&LOG1P_INFO, &[&self_]) {
-        return ops::log1p(self_);
-    }
-    fallback(&LOG1P_INFO, &[&self_])
+    calls::adapt_t_to_t(&LOG1P_INFO, ops::log1p, self_)
 }
 
 fn log1p_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -2207,14 +1999,10 @@ pub(super) static LOG1P__INFO: OpInfo = OpInfo {
     functional: Some(&LOG1P_INFO),
 };
 fn log1p_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::log1p_(tensor_arg(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t(ops::log1p_, a, &[0])
 }
 fn log1p_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&LOG1P__INFO, &[&self_]) {
-        return ops::log1p_(self_);
-    }
-    call_fallback(&LOG1P__INFO, &[&self_]).map(drop)
+    calls::adapt_t(&LOG1P__INFO, ops::log1p_, self_)
 }
 
 fn log1p_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -2252,17 +2040,10 @@ pub(super) static LOG1P_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LOG1P_INFO),
 };
 fn log1p_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::log1p_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::log1p_out, a)
 }
 fn log1p_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&LOG1P_OUT_INFO, &[&self_, &&*out]) {
-        return ops::log1p_out(self_, out);
-    }
-    let v = call_fallback(&LOG1P_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&LOG1P_OUT_INFO, ops::log1p_out, self_, out)
 }
 
 /// `sin`: formula and rules.
@@ -2272,7 +2053,7 @@ pub static SIN_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::SIN,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&SIN, &SIN_, &SIN_OUT]),
+    kernels: Kernels::new(&[SIN.any(), SIN_.any(), SIN_OUT.any()]),
 };
 fn sin_kernel(self_: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&SIN_SPEC, &[self_], &[])
@@ -2302,13 +2083,10 @@ pub(super) static SIN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn sin_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::sin(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::sin, a)
 }
 fn sin_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SIN_INFO, &[&self_]) {
-        return ops::sin(self_);
-    }
-    fallback(&SIN_INFO, &[&self_])
+    calls::adapt_t_to_t(&SIN_INFO, ops::sin, self_)
 }
 
 fn sin_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -2343,14 +2121,10 @@ pub(super) static SIN__INFO: OpInfo = OpInfo {
     functional: Some(&SIN_INFO),
 };
 fn sin_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::sin_(tensor_arg(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t(ops::sin_, a, &[0])
 }
 fn sin_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&SIN__INFO, &[&self_]) {
-        return ops::sin_(self_);
-    }
-    call_fallback(&SIN__INFO, &[&self_]).map(drop)
+    calls::adapt_t(&SIN__INFO, ops::sin_, self_)
 }
 
 fn sin_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -2388,17 +2162,10 @@ pub(super) static SIN_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&SIN_INFO),
 };
 fn sin_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::sin_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::sin_out, a)
 }
 fn sin_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&SIN_OUT_INFO, &[&self_, &&*out]) {
-        return ops::sin_out(self_, out);
-    }
-    let v = call_fallback(&SIN_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&SIN_OUT_INFO, ops::sin_out, self_, out)
 }
 
 /// `cos`: formula and rules.
@@ -2408,7 +2175,7 @@ pub static COS_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::COS,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&COS, &COS_, &COS_OUT]),
+    kernels: Kernels::new(&[COS.any(), COS_.any(), COS_OUT.any()]),
 };
 fn cos_kernel(self_: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&COS_SPEC, &[self_], &[])
@@ -2438,13 +2205,10 @@ pub(super) static COS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn cos_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::cos(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::cos, a)
 }
 fn cos_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&COS_INFO, &[&self_]) {
-        return ops::cos(self_);
-    }
-    fallback(&COS_INFO, &[&self_])
+    calls::adapt_t_to_t(&COS_INFO, ops::cos, self_)
 }
 
 fn cos_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -2479,14 +2243,10 @@ pub(super) static COS__INFO: OpInfo = OpInfo {
     functional: Some(&COS_INFO),
 };
 fn cos_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::cos_(tensor_arg(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t(ops::cos_, a, &[0])
 }
 fn cos_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&COS__INFO, &[&self_]) {
-        return ops::cos_(self_);
-    }
-    call_fallback(&COS__INFO, &[&self_]).map(drop)
+    calls::adapt_t(&COS__INFO, ops::cos_, self_)
 }
 
 fn cos_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -2524,17 +2284,10 @@ pub(super) static COS_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&COS_INFO),
 };
 fn cos_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::cos_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::cos_out, a)
 }
 fn cos_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&COS_OUT_INFO, &[&self_, &&*out]) {
-        return ops::cos_out(self_, out);
-    }
-    let v = call_fallback(&COS_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&COS_OUT_INFO, ops::cos_out, self_, out)
 }
 
 /// `tan`: formula and rules.
@@ -2544,7 +2297,7 @@ pub static TAN_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::TAN,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&TAN, &TAN_, &TAN_OUT]),
+    kernels: Kernels::new(&[TAN.any(), TAN_.any(), TAN_OUT.any()]),
 };
 fn tan_kernel(self_: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&TAN_SPEC, &[self_], &[])
@@ -2581,13 +2334,10 @@ pub(super) static TAN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn tan_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::tan(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::tan, a)
 }
 fn tan_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&TAN_INFO, &[&self_]) {
-        return ops::tan(self_);
-    }
-    fallback(&TAN_INFO, &[&self_])
+    calls::adapt_t_to_t(&TAN_INFO, ops::tan, self_)
 }
 
 fn tan_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -2622,14 +2372,10 @@ pub(super) static TAN__INFO: OpInfo = OpInfo {
     functional: Some(&TAN_INFO),
 };
 fn tan_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::tan_(tensor_arg(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t(ops::tan_, a, &[0])
 }
 fn tan_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&TAN__INFO, &[&self_]) {
-        return ops::tan_(self_);
-    }
-    call_fallback(&TAN__INFO, &[&self_]).map(drop)
+    calls::adapt_t(&TAN__INFO, ops::tan_, self_)
 }
 
 fn tan_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -2667,17 +2413,10 @@ pub(super) static TAN_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&TAN_INFO),
 };
 fn tan_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::tan_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::tan_out, a)
 }
 fn tan_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&TAN_OUT_INFO, &[&self_, &&*out]) {
-        return ops::tan_out(self_, out);
-    }
-    let v = call_fallback(&TAN_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&TAN_OUT_INFO, ops::tan_out, self_, out)
 }
 
 /// `asin`: formula and rules.
@@ -2687,7 +2426,7 @@ pub static ASIN_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::ASIN,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&ASIN, &ASIN_, &ASIN_OUT]),
+    kernels: Kernels::new(&[ASIN.any(), ASIN_.any(), ASIN_OUT.any()]),
 };
 fn asin_kernel(self_: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&ASIN_SPEC, &[self_], &[])
@@ -2724,13 +2463,10 @@ pub(super) static ASIN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn asin_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::asin(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::asin, a)
 }
 fn asin_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&ASIN_INFO, &[&self_]) {
-        return ops::asin(self_);
-    }
-    fallback(&ASIN_INFO, &[&self_])
+    calls::adapt_t_to_t(&ASIN_INFO, ops::asin, self_)
 }
 
 fn asin_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -2765,14 +2501,10 @@ pub(super) static ASIN__INFO: OpInfo = OpInfo {
     functional: Some(&ASIN_INFO),
 };
 fn asin_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::asin_(tensor_arg(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t(ops::asin_, a, &[0])
 }
 fn asin_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&ASIN__INFO, &[&self_]) {
-        return ops::asin_(self_);
-    }
-    call_fallback(&ASIN__INFO, &[&self_]).map(drop)
+    calls::adapt_t(&ASIN__INFO, ops::asin_, self_)
 }
 
 fn asin_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -2810,17 +2542,10 @@ pub(super) static ASIN_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&ASIN_INFO),
 };
 fn asin_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::asin_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::asin_out, a)
 }
 fn asin_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&ASIN_OUT_INFO, &[&self_, &&*out]) {
-        return ops::asin_out(self_, out);
-    }
-    let v = call_fallback(&ASIN_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&ASIN_OUT_INFO, ops::asin_out, self_, out)
 }
 
 /// `acos`: formula and rules.
@@ -2830,7 +2555,7 @@ pub static ACOS_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::ACOS,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&ACOS, &ACOS_, &ACOS_OUT]),
+    kernels: Kernels::new(&[ACOS.any(), ACOS_.any(), ACOS_OUT.any()]),
 };
 fn acos_kernel(self_: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&ACOS_SPEC, &[self_], &[])
@@ -2867,13 +2592,10 @@ pub(super) static ACOS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn acos_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::acos(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::acos, a)
 }
 fn acos_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&ACOS_INFO, &[&self_]) {
-        return ops::acos(self_);
-    }
-    fallback(&ACOS_INFO, &[&self_])
+    calls::adapt_t_to_t(&ACOS_INFO, ops::acos, self_)
 }
 
 fn acos_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -2908,14 +2630,10 @@ pub(super) static ACOS__INFO: OpInfo = OpInfo {
     functional: Some(&ACOS_INFO),
 };
 fn acos_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::acos_(tensor_arg(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t(ops::acos_, a, &[0])
 }
 fn acos_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&ACOS__INFO, &[&self_]) {
-        return ops::acos_(self_);
-    }
-    call_fallback(&ACOS__INFO, &[&self_]).map(drop)
+    calls::adapt_t(&ACOS__INFO, ops::acos_, self_)
 }
 
 fn acos_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -2953,17 +2671,10 @@ pub(super) static ACOS_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&ACOS_INFO),
 };
 fn acos_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::acos_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::acos_out, a)
 }
 fn acos_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&ACOS_OUT_INFO, &[&self_, &&*out]) {
-        return ops::acos_out(self_, out);
-    }
-    let v = call_fallback(&ACOS_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&ACOS_OUT_INFO, ops::acos_out, self_, out)
 }
 
 /// `atan`: formula and rules.
@@ -2973,7 +2684,7 @@ pub static ATAN_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::ATAN,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&ATAN, &ATAN_, &ATAN_OUT]),
+    kernels: Kernels::new(&[ATAN.any(), ATAN_.any(), ATAN_OUT.any()]),
 };
 fn atan_kernel(self_: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&ATAN_SPEC, &[self_], &[])
@@ -3003,13 +2714,10 @@ pub(super) static ATAN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn atan_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::atan(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::atan, a)
 }
 fn atan_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&ATAN_INFO, &[&self_]) {
-        return ops::atan(self_);
-    }
-    fallback(&ATAN_INFO, &[&self_])
+    calls::adapt_t_to_t(&ATAN_INFO, ops::atan, self_)
 }
 
 fn atan_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -3044,14 +2752,10 @@ pub(super) static ATAN__INFO: OpInfo = OpInfo {
     functional: Some(&ATAN_INFO),
 };
 fn atan_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::atan_(tensor_arg(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t(ops::atan_, a, &[0])
 }
 fn atan_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&ATAN__INFO, &[&self_]) {
-        return ops::atan_(self_);
-    }
-    call_fallback(&ATAN__INFO, &[&self_]).map(drop)
+    calls::adapt_t(&ATAN__INFO, ops::atan_, self_)
 }
 
 fn atan_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -3089,17 +2793,10 @@ pub(super) static ATAN_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&ATAN_INFO),
 };
 fn atan_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::atan_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::atan_out, a)
 }
 fn atan_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&ATAN_OUT_INFO, &[&self_, &&*out]) {
-        return ops::atan_out(self_, out);
-    }
-    let v = call_fallback(&ATAN_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&ATAN_OUT_INFO, ops::atan_out, self_, out)
 }
 
 /// `sinh`: formula and rules.
@@ -3109,7 +2806,7 @@ pub static SINH_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::SINH,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&SINH, &SINH_, &SINH_OUT]),
+    kernels: Kernels::new(&[SINH.any(), SINH_.any(), SINH_OUT.any()]),
 };
 fn sinh_kernel(self_: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&SINH_SPEC, &[self_], &[])
@@ -3146,13 +2843,10 @@ pub(super) static SINH_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn sinh_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::sinh(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::sinh, a)
 }
 fn sinh_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SINH_INFO, &[&self_]) {
-        return ops::sinh(self_);
-    }
-    fallback(&SINH_INFO, &[&self_])
+    calls::adapt_t_to_t(&SINH_INFO, ops::sinh, self_)
 }
 
 fn sinh_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -3187,14 +2881,10 @@ pub(super) static SINH__INFO: OpInfo = OpInfo {
     functional: Some(&SINH_INFO),
 };
 fn sinh_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::sinh_(tensor_arg(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t(ops::sinh_, a, &[0])
 }
 fn sinh_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&SINH__INFO, &[&self_]) {
-        return ops::sinh_(self_);
-    }
-    call_fallback(&SINH__INFO, &[&self_]).map(drop)
+    calls::adapt_t(&SINH__INFO, ops::sinh_, self_)
 }
 
 fn sinh_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -3232,17 +2922,10 @@ pub(super) static SINH_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&SINH_INFO),
 };
 fn sinh_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::sinh_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::sinh_out, a)
 }
 fn sinh_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&SINH_OUT_INFO, &[&self_, &&*out]) {
-        return ops::sinh_out(self_, out);
-    }
-    let v = call_fallback(&SINH_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&SINH_OUT_INFO, ops::sinh_out, self_, out)
 }
 
 /// `cosh`: formula and rules.
@@ -3252,7 +2935,7 @@ pub static COSH_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::COSH,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&COSH, &COSH_, &COSH_OUT]),
+    kernels: Kernels::new(&[COSH.any(), COSH_.any(), COSH_OUT.any()]),
 };
 fn cosh_kernel(self_: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&COSH_SPEC, &[self_], &[])
@@ -3289,13 +2972,10 @@ pub(super) static COSH_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn cosh_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::cosh(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::cosh, a)
 }
 fn cosh_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&COSH_INFO, &[&self_]) {
-        return ops::cosh(self_);
-    }
-    fallback(&COSH_INFO, &[&self_])
+    calls::adapt_t_to_t(&COSH_INFO, ops::cosh, self_)
 }
 
 fn cosh_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -3330,14 +3010,10 @@ pub(super) static COSH__INFO: OpInfo = OpInfo {
     functional: Some(&COSH_INFO),
 };
 fn cosh_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::cosh_(tensor_arg(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t(ops::cosh_, a, &[0])
 }
 fn cosh_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&COSH__INFO, &[&self_]) {
-        return ops::cosh_(self_);
-    }
-    call_fallback(&COSH__INFO, &[&self_]).map(drop)
+    calls::adapt_t(&COSH__INFO, ops::cosh_, self_)
 }
 
 fn cosh_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -3375,17 +3051,10 @@ pub(super) static COSH_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&COSH_INFO),
 };
 fn cosh_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::cosh_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::cosh_out, a)
 }
 fn cosh_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&COSH_OUT_INFO, &[&self_, &&*out]) {
-        return ops::cosh_out(self_, out);
-    }
-    let v = call_fallback(&COSH_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&COSH_OUT_INFO, ops::cosh_out, self_, out)
 }
 
 /// `tanh`: formula and rules.
@@ -3395,7 +3064,7 @@ pub static TANH_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::TANH,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&TANH, &TANH_, &TANH_OUT]),
+    kernels: Kernels::new(&[TANH.any(), TANH_.any(), TANH_OUT.any()]),
 };
 fn tanh_kernel(self_: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&TANH_SPEC, &[self_], &[])
@@ -3425,13 +3094,10 @@ pub(super) static TANH_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn tanh_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::tanh(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::tanh, a)
 }
 fn tanh_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&TANH_INFO, &[&self_]) {
-        return ops::tanh(self_);
-    }
-    fallback(&TANH_INFO, &[&self_])
+    calls::adapt_t_to_t(&TANH_INFO, ops::tanh, self_)
 }
 
 fn tanh_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -3466,14 +3132,10 @@ pub(super) static TANH__INFO: OpInfo = OpInfo {
     functional: Some(&TANH_INFO),
 };
 fn tanh_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::tanh_(tensor_arg(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t(ops::tanh_, a, &[0])
 }
 fn tanh_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&TANH__INFO, &[&self_]) {
-        return ops::tanh_(self_);
-    }
-    call_fallback(&TANH__INFO, &[&self_]).map(drop)
+    calls::adapt_t(&TANH__INFO, ops::tanh_, self_)
 }
 
 fn tanh_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -3511,17 +3173,10 @@ pub(super) static TANH_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&TANH_INFO),
 };
 fn tanh_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::tanh_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::tanh_out, a)
 }
 fn tanh_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&TANH_OUT_INFO, &[&self_, &&*out]) {
-        return ops::tanh_out(self_, out);
-    }
-    let v = call_fallback(&TANH_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&TANH_OUT_INFO, ops::tanh_out, self_, out)
 }
 
 /// `asinh`: formula and rules.
@@ -3531,7 +3186,7 @@ pub static ASINH_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::ASINH,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&ASINH, &ASINH_, &ASINH_OUT]),
+    kernels: Kernels::new(&[ASINH.any(), ASINH_.any(), ASINH_OUT.any()]),
 };
 fn asinh_kernel(self_: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&ASINH_SPEC, &[self_], &[])
@@ -3565,13 +3220,10 @@ pub(super) static ASINH_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn asinh_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::asinh(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::asinh, a)
 }
 fn asinh_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&ASINH_INFO, &[&self_]) {
-        return ops::asinh(self_);
-    }
-    fallback(&ASINH_INFO, &[&self_])
+    calls::adapt_t_to_t(&ASINH_INFO, ops::asinh, self_)
 }
 
 fn asinh_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -3606,14 +3258,10 @@ pub(super) static ASINH__INFO: OpInfo = OpInfo {
     functional: Some(&ASINH_INFO),
 };
 fn asinh_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::asinh_(tensor_arg(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t(ops::asinh_, a, &[0])
 }
 fn asinh_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&ASINH__INFO, &[&self_]) {
-        return ops::asinh_(self_);
-    }
-    call_fallback(&ASINH__INFO, &[&self_]).map(drop)
+    calls::adapt_t(&ASINH__INFO, ops::asinh_, self_)
 }
 
 fn asinh_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -3651,17 +3299,10 @@ pub(super) static ASINH_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&ASINH_INFO),
 };
 fn asinh_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::asinh_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::asinh_out, a)
 }
 fn asinh_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&ASINH_OUT_INFO, &[&self_, &&*out]) {
-        return ops::asinh_out(self_, out);
-    }
-    let v = call_fallback(&ASINH_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&ASINH_OUT_INFO, ops::asinh_out, self_, out)
 }
 
 /// `acosh`: formula and rules.
@@ -3671,7 +3312,7 @@ pub static ACOSH_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::ACOSH,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&ACOSH, &ACOSH_, &ACOSH_OUT]),
+    kernels: Kernels::new(&[ACOSH.any(), ACOSH_.any(), ACOSH_OUT.any()]),
 };
 fn acosh_kernel(self_: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&ACOSH_SPEC, &[self_], &[])
@@ -3705,13 +3346,10 @@ pub(super) static ACOSH_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn acosh_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::acosh(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::acosh, a)
 }
 fn acosh_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&ACOSH_INFO, &[&self_]) {
-        return ops::acosh(self_);
-    }
-    fallback(&ACOSH_INFO, &[&self_])
+    calls::adapt_t_to_t(&ACOSH_INFO, ops::acosh, self_)
 }
 
 fn acosh_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -3746,14 +3384,10 @@ pub(super) static ACOSH__INFO: OpInfo = OpInfo {
     functional: Some(&ACOSH_INFO),
 };
 fn acosh_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::acosh_(tensor_arg(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t(ops::acosh_, a, &[0])
 }
 fn acosh_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&ACOSH__INFO, &[&self_]) {
-        return ops::acosh_(self_);
-    }
-    call_fallback(&ACOSH__INFO, &[&self_]).map(drop)
+    calls::adapt_t(&ACOSH__INFO, ops::acosh_, self_)
 }
 
 fn acosh_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -3791,17 +3425,10 @@ pub(super) static ACOSH_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&ACOSH_INFO),
 };
 fn acosh_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::acosh_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::acosh_out, a)
 }
 fn acosh_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&ACOSH_OUT_INFO, &[&self_, &&*out]) {
-        return ops::acosh_out(self_, out);
-    }
-    let v = call_fallback(&ACOSH_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&ACOSH_OUT_INFO, ops::acosh_out, self_, out)
 }
 
 /// `atanh`: formula and rules.
@@ -3811,7 +3438,7 @@ pub static ATANH_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::ATANH,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&ATANH, &ATANH_, &ATANH_OUT]),
+    kernels: Kernels::new(&[ATANH.any(), ATANH_.any(), ATANH_OUT.any()]),
 };
 fn atanh_kernel(self_: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&ATANH_SPEC, &[self_], &[])
@@ -3845,13 +3472,10 @@ pub(super) static ATANH_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn atanh_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::atanh(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::atanh, a)
 }
 fn atanh_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&ATANH_INFO, &[&self_]) {
-        return ops::atanh(self_);
-    }
-    fallback(&ATANH_INFO, &[&self_])
+    calls::adapt_t_to_t(&ATANH_INFO, ops::atanh, self_)
 }
 
 fn atanh_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -3886,14 +3510,10 @@ pub(super) static ATANH__INFO: OpInfo = OpInfo {
     functional: Some(&ATANH_INFO),
 };
 fn atanh_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::atanh_(tensor_arg(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t(ops::atanh_, a, &[0])
 }
 fn atanh_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&ATANH__INFO, &[&self_]) {
-        return ops::atanh_(self_);
-    }
-    call_fallback(&ATANH__INFO, &[&self_]).map(drop)
+    calls::adapt_t(&ATANH__INFO, ops::atanh_, self_)
 }
 
 fn atanh_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -3931,17 +3551,10 @@ pub(super) static ATANH_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&ATANH_INFO),
 };
 fn atanh_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::atanh_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::atanh_out, a)
 }
 fn atanh_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&ATANH_OUT_INFO, &[&self_, &&*out]) {
-        return ops::atanh_out(self_, out);
-    }
-    let v = call_fallback(&ATANH_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&ATANH_OUT_INFO, ops::atanh_out, self_, out)
 }
 
 /// `floor`: formula and rules.
@@ -3951,7 +3564,7 @@ pub static FLOOR_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::FLOOR,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&FLOOR, &FLOOR_, &FLOOR_OUT]),
+    kernels: Kernels::new(&[FLOOR.any(), FLOOR_.any(), FLOOR_OUT.any()]),
 };
 fn floor_kernel(self_: &Tensor) -> Result<Tensor> {
     f::floor_check(self_)?;
@@ -3986,13 +3599,10 @@ pub(super) static FLOOR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn floor_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::floor(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::floor, a)
 }
 fn floor_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&FLOOR_INFO, &[&self_]) {
-        return ops::floor(self_);
-    }
-    fallback(&FLOOR_INFO, &[&self_])
+    calls::adapt_t_to_t(&FLOOR_INFO, ops::floor, self_)
 }
 
 fn floor_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -4028,14 +3638,10 @@ pub(super) static FLOOR__INFO: OpInfo = OpInfo {
     functional: Some(&FLOOR_INFO),
 };
 fn floor_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::floor_(tensor_arg(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t(ops::floor_, a, &[0])
 }
 fn floor_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&FLOOR__INFO, &[&self_]) {
-        return ops::floor_(self_);
-    }
-    call_fallback(&FLOOR__INFO, &[&self_]).map(drop)
+    calls::adapt_t(&FLOOR__INFO, ops::floor_, self_)
 }
 
 fn floor_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -4080,17 +3686,10 @@ pub(super) static FLOOR_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&FLOOR_INFO),
 };
 fn floor_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::floor_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::floor_out, a)
 }
 fn floor_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&FLOOR_OUT_INFO, &[&self_, &&*out]) {
-        return ops::floor_out(self_, out);
-    }
-    let v = call_fallback(&FLOOR_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&FLOOR_OUT_INFO, ops::floor_out, self_, out)
 }
 
 /// `ceil`: formula and rules.
@@ -4100,7 +3699,7 @@ pub static CEIL_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::CEIL,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&CEIL, &CEIL_, &CEIL_OUT]),
+    kernels: Kernels::new(&[CEIL.any(), CEIL_.any(), CEIL_OUT.any()]),
 };
 fn ceil_kernel(self_: &Tensor) -> Result<Tensor> {
     f::ceil_check(self_)?;
@@ -4131,13 +3730,10 @@ pub(super) static CEIL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn ceil_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::ceil(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::ceil, a)
 }
 fn ceil_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&CEIL_INFO, &[&self_]) {
-        return ops::ceil(self_);
-    }
-    fallback(&CEIL_INFO, &[&self_])
+    calls::adapt_t_to_t(&CEIL_INFO, ops::ceil, self_)
 }
 
 fn ceil_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -4173,14 +3769,10 @@ pub(super) static CEIL__INFO: OpInfo = OpInfo {
     functional: Some(&CEIL_INFO),
 };
 fn ceil_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::ceil_(tensor_arg(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t(ops::ceil_, a, &[0])
 }
 fn ceil_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&CEIL__INFO, &[&self_]) {
-        return ops::ceil_(self_);
-    }
-    call_fallback(&CEIL__INFO, &[&self_]).map(drop)
+    calls::adapt_t(&CEIL__INFO, ops::ceil_, self_)
 }
 
 fn ceil_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -4225,17 +3817,10 @@ pub(super) static CEIL_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&CEIL_INFO),
 };
 fn ceil_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::ceil_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::ceil_out, a)
 }
 fn ceil_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&CEIL_OUT_INFO, &[&self_, &&*out]) {
-        return ops::ceil_out(self_, out);
-    }
-    let v = call_fallback(&CEIL_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&CEIL_OUT_INFO, ops::ceil_out, self_, out)
 }
 
 /// `trunc`: formula and rules.
@@ -4245,7 +3830,7 @@ pub static TRUNC_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::TRUNC,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&TRUNC, &TRUNC_, &TRUNC_OUT]),
+    kernels: Kernels::new(&[TRUNC.any(), TRUNC_.any(), TRUNC_OUT.any()]),
 };
 fn trunc_kernel(self_: &Tensor) -> Result<Tensor> {
     f::trunc_check(self_)?;
@@ -4280,13 +3865,10 @@ pub(super) static TRUNC_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn trunc_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::trunc(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::trunc, a)
 }
 fn trunc_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&TRUNC_INFO, &[&self_]) {
-        return ops::trunc(self_);
-    }
-    fallback(&TRUNC_INFO, &[&self_])
+    calls::adapt_t_to_t(&TRUNC_INFO, ops::trunc, self_)
 }
 
 fn trunc_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -4322,14 +3904,10 @@ pub(super) static TRUNC__INFO: OpInfo = OpInfo {
     functional: Some(&TRUNC_INFO),
 };
 fn trunc_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::trunc_(tensor_arg(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t(ops::trunc_, a, &[0])
 }
 fn trunc_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&TRUNC__INFO, &[&self_]) {
-        return ops::trunc_(self_);
-    }
-    call_fallback(&TRUNC__INFO, &[&self_]).map(drop)
+    calls::adapt_t(&TRUNC__INFO, ops::trunc_, self_)
 }
 
 fn trunc_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -4374,17 +3952,10 @@ pub(super) static TRUNC_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&TRUNC_INFO),
 };
 fn trunc_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::trunc_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::trunc_out, a)
 }
 fn trunc_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&TRUNC_OUT_INFO, &[&self_, &&*out]) {
-        return ops::trunc_out(self_, out);
-    }
-    let v = call_fallback(&TRUNC_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&TRUNC_OUT_INFO, ops::trunc_out, self_, out)
 }
 
 /// `round`: formula and rules.
@@ -4394,7 +3965,7 @@ pub static ROUND_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::ROUND,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&ROUND, &ROUND_, &ROUND_OUT]),
+    kernels: Kernels::new(&[ROUND.any(), ROUND_.any(), ROUND_OUT.any()]),
 };
 fn round_kernel(self_: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&ROUND_SPEC, &[self_], &[])
@@ -4428,13 +3999,10 @@ pub(super) static ROUND_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn round_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::round(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::round, a)
 }
 fn round_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&ROUND_INFO, &[&self_]) {
-        return ops::round(self_);
-    }
-    fallback(&ROUND_INFO, &[&self_])
+    calls::adapt_t_to_t(&ROUND_INFO, ops::round, self_)
 }
 
 fn round_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -4469,14 +4037,10 @@ pub(super) static ROUND__INFO: OpInfo = OpInfo {
     functional: Some(&ROUND_INFO),
 };
 fn round_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::round_(tensor_arg(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t(ops::round_, a, &[0])
 }
 fn round_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&ROUND__INFO, &[&self_]) {
-        return ops::round_(self_);
-    }
-    call_fallback(&ROUND__INFO, &[&self_]).map(drop)
+    calls::adapt_t(&ROUND__INFO, ops::round_, self_)
 }
 
 fn round_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -4520,22 +4084,15 @@ pub(super) static ROUND_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&ROUND_INFO),
 };
 fn round_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::round_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::round_out, a)
 }
 fn round_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&ROUND_OUT_INFO, &[&self_, &&*out]) {
-        return ops::round_out(self_, out);
-    }
-    let v = call_fallback(&ROUND_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&ROUND_OUT_INFO, ops::round_out, self_, out)
 }
 
 /// Kernels of `round.decimals` on devices that are not built in.
 pub static ROUND_DECIMALS_KERNELS: Kernels<PointwiseKernel> =
-    Kernels::new(&[&ROUND_DECIMALS, &ROUND_DECIMALS_, &ROUND_DECIMALS_OUT]);
+    Kernels::new(&[ROUND_DECIMALS.any(), ROUND_DECIMALS_.any(), ROUND_DECIMALS_OUT.any()]);
 fn round_decimals_kernel(self_: &Tensor, decimals: i64) -> Result<Tensor> {
     f::round_decimals_plan(self_, decimals)?.on(&ROUND_DECIMALS_KERNELS).run()
 }
@@ -4571,13 +4128,10 @@ pub(super) static ROUND_DECIMALS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn round_decimals_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::round_decimals(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
+    calls::boxed_t_i_to_t(ops::round_decimals, a)
 }
 fn round_decimals_adaptor(self_: &Tensor, decimals: i64) -> Result<Tensor> {
-    if let Some(_seen) = watched(&ROUND_DECIMALS_INFO, &[&self_, &decimals]) {
-        return ops::round_decimals(self_, decimals);
-    }
-    fallback(&ROUND_DECIMALS_INFO, &[&self_, &decimals])
+    calls::adapt_t_i_to_t(&ROUND_DECIMALS_INFO, ops::round_decimals, self_, decimals)
 }
 
 fn round_decimals_inplace_kernel(self_: &Tensor, decimals: i64) -> Result<()> {
@@ -4615,14 +4169,10 @@ pub(super) static ROUND_DECIMALS__INFO: OpInfo = OpInfo {
     functional: Some(&ROUND_DECIMALS_INFO),
 };
 fn round_decimals_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::round_decimals_(tensor_arg(a, 0)?, arg(a, 1)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_i(ops::round_decimals_, a, &[0])
 }
 fn round_decimals_inplace_adaptor(self_: &Tensor, decimals: i64) -> Result<()> {
-    if let Some(_seen) = watched(&ROUND_DECIMALS__INFO, &[&self_, &decimals]) {
-        return ops::round_decimals_(self_, decimals);
-    }
-    call_fallback(&ROUND_DECIMALS__INFO, &[&self_, &decimals]).map(drop)
+    calls::adapt_t_i(&ROUND_DECIMALS__INFO, ops::round_decimals_, self_, decimals)
 }
 
 fn round_decimals_out_kernel(self_: &Tensor, decimals: i64, out: &mut Tensor) -> Result<()> {
@@ -4666,17 +4216,10 @@ pub(super) static ROUND_DECIMALS_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&ROUND_DECIMALS_INFO),
 };
 fn round_decimals_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::round_decimals_out(tensor_arg(a, 0)?, arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_i_w(ops::round_decimals_out, a)
 }
 fn round_decimals_out_adaptor(self_: &Tensor, decimals: i64, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&ROUND_DECIMALS_OUT_INFO, &[&self_, &decimals, &&*out]) {
-        return ops::round_decimals_out(self_, decimals, out);
-    }
-    let v = call_fallback(&ROUND_DECIMALS_OUT_INFO, &[&self_, &decimals, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_i_w(&ROUND_DECIMALS_OUT_INFO, ops::round_decimals_out, self_, decimals, out)
 }
 
 /// `frac`: formula and rules.
@@ -4686,7 +4229,7 @@ pub static FRAC_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::FRAC,
     promote: Promote::Default,
     rare: Rare::NONE,
-    kernels: Kernels::new(&[&FRAC, &FRAC_, &FRAC_OUT]),
+    kernels: Kernels::new(&[FRAC.any(), FRAC_.any(), FRAC_OUT.any()]),
 };
 fn frac_kernel(self_: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&FRAC_SPEC, &[self_], &[])
@@ -4716,13 +4259,10 @@ pub(super) static FRAC_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn frac_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::frac(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::frac, a)
 }
 fn frac_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&FRAC_INFO, &[&self_]) {
-        return ops::frac(self_);
-    }
-    fallback(&FRAC_INFO, &[&self_])
+    calls::adapt_t_to_t(&FRAC_INFO, ops::frac, self_)
 }
 
 fn frac_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -4757,14 +4297,10 @@ pub(super) static FRAC__INFO: OpInfo = OpInfo {
     functional: Some(&FRAC_INFO),
 };
 fn frac_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::frac_(tensor_arg(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t(ops::frac_, a, &[0])
 }
 fn frac_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&FRAC__INFO, &[&self_]) {
-        return ops::frac_(self_);
-    }
-    call_fallback(&FRAC__INFO, &[&self_]).map(drop)
+    calls::adapt_t(&FRAC__INFO, ops::frac_, self_)
 }
 
 fn frac_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -4808,17 +4344,10 @@ pub(super) static FRAC_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&FRAC_INFO),
 };
 fn frac_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::frac_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::frac_out, a)
 }
 fn frac_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&FRAC_OUT_INFO, &[&self_, &&*out]) {
-        return ops::frac_out(self_, out);
-    }
-    let v = call_fallback(&FRAC_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&FRAC_OUT_INFO, ops::frac_out, self_, out)
 }
 
 /// `deg2rad`: formula and rules.
@@ -4828,7 +4357,7 @@ pub static DEG2RAD_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::DEG2RAD,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&DEG2RAD, &DEG2RAD_, &DEG2RAD_OUT]),
+    kernels: Kernels::new(&[DEG2RAD.any(), DEG2RAD_.any(), DEG2RAD_OUT.any()]),
 };
 fn deg2rad_kernel(self_: &Tensor) -> Result<Tensor> {
     f::deg2rad_check(self_)?;
@@ -4863,13 +4392,10 @@ pub(super) static DEG2RAD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn deg2rad_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::deg2rad(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::deg2rad, a)
 }
 fn deg2rad_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&DEG2RAD_INFO, &[&self_]) {
-        return ops::deg2rad(self_);
-    }
-    fallback(&DEG2RAD_INFO, &[&self_])
+    calls::adapt_t_to_t(&DEG2RAD_INFO, ops::deg2rad, self_)
 }
 
 fn deg2rad_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -4905,14 +4431,10 @@ pub(super) static DEG2RAD__INFO: OpInfo = OpInfo {
     functional: Some(&DEG2RAD_INFO),
 };
 fn deg2rad_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::deg2rad_(tensor_arg(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t(ops::deg2rad_, a, &[0])
 }
 fn deg2rad_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&DEG2RAD__INFO, &[&self_]) {
-        return ops::deg2rad_(self_);
-    }
-    call_fallback(&DEG2RAD__INFO, &[&self_]).map(drop)
+    calls::adapt_t(&DEG2RAD__INFO, ops::deg2rad_, self_)
 }
 
 fn deg2rad_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -4951,17 +4473,10 @@ pub(super) static DEG2RAD_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&DEG2RAD_INFO),
 };
 fn deg2rad_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::deg2rad_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::deg2rad_out, a)
 }
 fn deg2rad_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&DEG2RAD_OUT_INFO, &[&self_, &&*out]) {
-        return ops::deg2rad_out(self_, out);
-    }
-    let v = call_fallback(&DEG2RAD_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&DEG2RAD_OUT_INFO, ops::deg2rad_out, self_, out)
 }
 
 /// `rad2deg`: formula and rules.
@@ -4971,7 +4486,7 @@ pub static RAD2DEG_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::RAD2DEG,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&RAD2DEG, &RAD2DEG_, &RAD2DEG_OUT]),
+    kernels: Kernels::new(&[RAD2DEG.any(), RAD2DEG_.any(), RAD2DEG_OUT.any()]),
 };
 fn rad2deg_kernel(self_: &Tensor) -> Result<Tensor> {
     f::rad2deg_check(self_)?;
@@ -5006,13 +4521,10 @@ pub(super) static RAD2DEG_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn rad2deg_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::rad2deg(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::rad2deg, a)
 }
 fn rad2deg_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&RAD2DEG_INFO, &[&self_]) {
-        return ops::rad2deg(self_);
-    }
-    fallback(&RAD2DEG_INFO, &[&self_])
+    calls::adapt_t_to_t(&RAD2DEG_INFO, ops::rad2deg, self_)
 }
 
 fn rad2deg_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -5048,14 +4560,10 @@ pub(super) static RAD2DEG__INFO: OpInfo = OpInfo {
     functional: Some(&RAD2DEG_INFO),
 };
 fn rad2deg_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::rad2deg_(tensor_arg(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t(ops::rad2deg_, a, &[0])
 }
 fn rad2deg_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&RAD2DEG__INFO, &[&self_]) {
-        return ops::rad2deg_(self_);
-    }
-    call_fallback(&RAD2DEG__INFO, &[&self_]).map(drop)
+    calls::adapt_t(&RAD2DEG__INFO, ops::rad2deg_, self_)
 }
 
 fn rad2deg_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -5094,17 +4602,10 @@ pub(super) static RAD2DEG_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&RAD2DEG_INFO),
 };
 fn rad2deg_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::rad2deg_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::rad2deg_out, a)
 }
 fn rad2deg_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&RAD2DEG_OUT_INFO, &[&self_, &&*out]) {
-        return ops::rad2deg_out(self_, out);
-    }
-    let v = call_fallback(&RAD2DEG_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&RAD2DEG_OUT_INFO, ops::rad2deg_out, self_, out)
 }
 
 /// `sigmoid`: formula and rules.
@@ -5114,7 +4615,7 @@ pub static SIGMOID_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::SIGMOID,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&SIGMOID, &SIGMOID_, &SIGMOID_OUT]),
+    kernels: Kernels::new(&[SIGMOID.any(), SIGMOID_.any(), SIGMOID_OUT.any()]),
 };
 fn sigmoid_kernel(self_: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&SIGMOID_SPEC, &[self_], &[])
@@ -5148,13 +4649,10 @@ pub(super) static SIGMOID_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn sigmoid_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::sigmoid(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::sigmoid, a)
 }
 fn sigmoid_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SIGMOID_INFO, &[&self_]) {
-        return ops::sigmoid(self_);
-    }
-    fallback(&SIGMOID_INFO, &[&self_])
+    calls::adapt_t_to_t(&SIGMOID_INFO, ops::sigmoid, self_)
 }
 
 fn sigmoid_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -5189,14 +4687,10 @@ pub(super) static SIGMOID__INFO: OpInfo = OpInfo {
     functional: Some(&SIGMOID_INFO),
 };
 fn sigmoid_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::sigmoid_(tensor_arg(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t(ops::sigmoid_, a, &[0])
 }
 fn sigmoid_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&SIGMOID__INFO, &[&self_]) {
-        return ops::sigmoid_(self_);
-    }
-    call_fallback(&SIGMOID__INFO, &[&self_]).map(drop)
+    calls::adapt_t(&SIGMOID__INFO, ops::sigmoid_, self_)
 }
 
 fn sigmoid_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -5234,17 +4728,10 @@ pub(super) static SIGMOID_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&SIGMOID_INFO),
 };
 fn sigmoid_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::sigmoid_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::sigmoid_out, a)
 }
 fn sigmoid_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&SIGMOID_OUT_INFO, &[&self_, &&*out]) {
-        return ops::sigmoid_out(self_, out);
-    }
-    let v = call_fallback(&SIGMOID_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&SIGMOID_OUT_INFO, ops::sigmoid_out, self_, out)
 }
 
 /// `relu`: formula and rules.
@@ -5254,7 +4741,7 @@ pub static RELU_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::RELU,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&RELU, &RELU_]),
+    kernels: Kernels::new(&[RELU.any(), RELU_.any()]),
 };
 fn relu_kernel(self_: &Tensor) -> Result<Tensor> {
     f::relu_check(self_)?;
@@ -5285,13 +4772,10 @@ pub(super) static RELU_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn relu_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::relu(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::relu, a)
 }
 fn relu_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&RELU_INFO, &[&self_]) {
-        return ops::relu(self_);
-    }
-    fallback(&RELU_INFO, &[&self_])
+    calls::adapt_t_to_t(&RELU_INFO, ops::relu, self_)
 }
 
 fn relu_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -5327,14 +4811,10 @@ pub(super) static RELU__INFO: OpInfo = OpInfo {
     functional: Some(&RELU_INFO),
 };
 fn relu_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::relu_(tensor_arg(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t(ops::relu_, a, &[0])
 }
 fn relu_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&RELU__INFO, &[&self_]) {
-        return ops::relu_(self_);
-    }
-    call_fallback(&RELU__INFO, &[&self_]).map(drop)
+    calls::adapt_t(&RELU__INFO, ops::relu_, self_)
 }
 
 /// `_threshold_backward`: formula and rules.
@@ -5344,7 +4824,7 @@ pub static THRESHOLD_BACKWARD_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::THRESHOLD_BACKWARD,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&THRESHOLD_BACKWARD]),
+    kernels: Kernels::new(&[THRESHOLD_BACKWARD.any()]),
 };
 fn threshold_backward_kernel(grad_output: &Tensor, self_: &Tensor, threshold: Scalar) -> Result<Tensor> {
     pointwise::pointwise(&THRESHOLD_BACKWARD_SPEC, &[grad_output, self_], &[threshold.param()])
@@ -5385,18 +4865,15 @@ pub(super) static THRESHOLD_BACKWARD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn threshold_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::threshold_backward(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_t_n_to_t(ops::threshold_backward, a)
 }
 fn threshold_backward_adaptor(grad_output: &Tensor, self_: &Tensor, threshold: Scalar) -> Result<Tensor> {
-    if let Some(_seen) = watched(&THRESHOLD_BACKWARD_INFO, &[&grad_output, &self_, &threshold]) {
-        return ops::threshold_backward(grad_output, self_, threshold);
-    }
-    fallback(&THRESHOLD_BACKWARD_INFO, &[&grad_output, &self_, &threshold])
+    calls::adapt_t_t_n_to_t(&THRESHOLD_BACKWARD_INFO, ops::threshold_backward, grad_output, self_, threshold)
 }
 
 /// Kernels of `nan_to_num` on devices that are not built in.
 pub static NAN_TO_NUM_KERNELS: Kernels<PointwiseKernel> =
-    Kernels::new(&[&NAN_TO_NUM, &NAN_TO_NUM_, &NAN_TO_NUM_OUT]);
+    Kernels::new(&[NAN_TO_NUM.any(), NAN_TO_NUM_.any(), NAN_TO_NUM_OUT.any()]);
 fn nan_to_num_kernel(
     self_: &Tensor,
     nan: Option<f64>,
@@ -5442,7 +4919,13 @@ pub(super) static NAN_TO_NUM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn nan_to_num_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::nan_to_num(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
+    or_return!(ops::nan_to_num(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3))
+    ))
+    .into_values()
 }
 fn nan_to_num_adaptor(
     self_: &Tensor,
@@ -5450,10 +4933,9 @@ fn nan_to_num_adaptor(
     posinf: Option<f64>,
     neginf: Option<f64>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&NAN_TO_NUM_INFO, &[&self_, &nan, &posinf, &neginf]) {
-        return ops::nan_to_num(self_, nan, posinf, neginf);
-    }
-    fallback(&NAN_TO_NUM_INFO, &[&self_, &nan, &posinf, &neginf])
+    adapted(&NAN_TO_NUM_INFO, &[&self_, &nan, &posinf, &neginf], &mut |()| {
+        ops::nan_to_num(self_, nan, posinf, neginf)
+    })
 }
 
 fn nan_to_num_inplace_kernel(
@@ -5501,7 +4983,12 @@ pub(super) static NAN_TO_NUM__INFO: OpInfo = OpInfo {
     functional: Some(&NAN_TO_NUM_INFO),
 };
 fn nan_to_num_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::nan_to_num_(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?;
+    or_return!(ops::nan_to_num_(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3))
+    ));
     Ok(vec![a[0].clone()])
 }
 fn nan_to_num_inplace_adaptor(
@@ -5510,10 +4997,9 @@ fn nan_to_num_inplace_adaptor(
     posinf: Option<f64>,
     neginf: Option<f64>,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&NAN_TO_NUM__INFO, &[&self_, &nan, &posinf, &neginf]) {
-        return ops::nan_to_num_(self_, nan, posinf, neginf);
-    }
-    call_fallback(&NAN_TO_NUM__INFO, &[&self_, &nan, &posinf, &neginf]).map(drop)
+    adapted(&NAN_TO_NUM__INFO, &[&self_, &nan, &posinf, &neginf], &mut |()| {
+        ops::nan_to_num_(self_, nan, posinf, neginf)
+    })
 }
 
 fn nan_to_num_out_kernel(
@@ -5565,8 +5051,14 @@ pub(super) static NAN_TO_NUM_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&NAN_TO_NUM_INFO),
 };
 fn nan_to_num_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 4)?;
-    ops::nan_to_num_out(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, &mut out)?;
+    let mut out = or_return!(arg::<Tensor>(a, 4));
+    or_return!(ops::nan_to_num_out(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        &mut out
+    ));
     Ok(vec![out.into_value()])
 }
 fn nan_to_num_out_adaptor(
@@ -5576,11 +5068,12 @@ fn nan_to_num_out_adaptor(
     neginf: Option<f64>,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&NAN_TO_NUM_OUT_INFO, &[&self_, &nan, &posinf, &neginf, &&*out]) {
+    let values_: &[&dyn AsValue] = &[&self_, &nan, &posinf, &neginf, &&*out];
+    if let Some(_seen) = watched(&NAN_TO_NUM_OUT_INFO, values_) {
         return ops::nan_to_num_out(self_, nan, posinf, neginf, out);
     }
-    let v = call_fallback(&NAN_TO_NUM_OUT_INFO, &[&self_, &nan, &posinf, &neginf, &&*out])?;
-    *out = arg(&v, 0)?;
+    let v = or_return!(call_fallback(&NAN_TO_NUM_OUT_INFO, values_));
+    *out = or_return!(arg(&v, 0));
     Ok(())
 }
 
@@ -5591,7 +5084,7 @@ pub static ANGLE_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::ANGLE,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&ANGLE, &ANGLE_OUT]),
+    kernels: Kernels::new(&[ANGLE.any(), ANGLE_OUT.any()]),
 };
 fn angle_kernel(self_: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&ANGLE_SPEC, &[self_], &[])
@@ -5625,13 +5118,10 @@ pub(super) static ANGLE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn angle_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::angle(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::angle, a)
 }
 fn angle_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&ANGLE_INFO, &[&self_]) {
-        return ops::angle(self_);
-    }
-    fallback(&ANGLE_INFO, &[&self_])
+    calls::adapt_t_to_t(&ANGLE_INFO, ops::angle, self_)
 }
 
 fn angle_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -5669,22 +5159,15 @@ pub(super) static ANGLE_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&ANGLE_INFO),
 };
 fn angle_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::angle_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::angle_out, a)
 }
 fn angle_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&ANGLE_OUT_INFO, &[&self_, &&*out]) {
-        return ops::angle_out(self_, out);
-    }
-    let v = call_fallback(&ANGLE_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&ANGLE_OUT_INFO, ops::angle_out, self_, out)
 }
 
 /// Kernels of `conj_physical` on devices that are not built in.
 pub static CONJ_PHYSICAL_KERNELS: Kernels<PointwiseKernel> =
-    Kernels::new(&[&CONJ_PHYSICAL, &CONJ_PHYSICAL_, &CONJ_PHYSICAL_OUT]);
+    Kernels::new(&[CONJ_PHYSICAL.any(), CONJ_PHYSICAL_.any(), CONJ_PHYSICAL_OUT.any()]);
 fn conj_physical_kernel(self_: &Tensor) -> Result<Tensor> {
     f::conj_physical_plan(self_)?.on(&CONJ_PHYSICAL_KERNELS).run()
 }
@@ -5717,13 +5200,10 @@ pub(super) static CONJ_PHYSICAL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn conj_physical_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::conj_physical(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::conj_physical, a)
 }
 fn conj_physical_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&CONJ_PHYSICAL_INFO, &[&self_]) {
-        return ops::conj_physical(self_);
-    }
-    fallback(&CONJ_PHYSICAL_INFO, &[&self_])
+    calls::adapt_t_to_t(&CONJ_PHYSICAL_INFO, ops::conj_physical, self_)
 }
 
 fn conj_physical_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -5758,14 +5238,10 @@ pub(super) static CONJ_PHYSICAL__INFO: OpInfo = OpInfo {
     functional: Some(&CONJ_PHYSICAL_INFO),
 };
 fn conj_physical_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::conj_physical_(tensor_arg(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t(ops::conj_physical_, a, &[0])
 }
 fn conj_physical_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&CONJ_PHYSICAL__INFO, &[&self_]) {
-        return ops::conj_physical_(self_);
-    }
-    call_fallback(&CONJ_PHYSICAL__INFO, &[&self_]).map(drop)
+    calls::adapt_t(&CONJ_PHYSICAL__INFO, ops::conj_physical_, self_)
 }
 
 fn conj_physical_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -5805,17 +5281,10 @@ pub(super) static CONJ_PHYSICAL_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&CONJ_PHYSICAL_INFO),
 };
 fn conj_physical_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::conj_physical_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::conj_physical_out, a)
 }
 fn conj_physical_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&CONJ_PHYSICAL_OUT_INFO, &[&self_, &&*out]) {
-        return ops::conj_physical_out(self_, out);
-    }
-    let v = call_fallback(&CONJ_PHYSICAL_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&CONJ_PHYSICAL_OUT_INFO, ops::conj_physical_out, self_, out)
 }
 
 /// `complex`: formula and rules.
@@ -5825,7 +5294,7 @@ pub static COMPLEX_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::COMPLEX,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&COMPLEX, &COMPLEX_OUT]),
+    kernels: Kernels::new(&[COMPLEX.any(), COMPLEX_OUT.any()]),
 };
 fn complex_kernel(real: &Tensor, imag: &Tensor) -> Result<Tensor> {
     f::complex_check(real, imag)?;
@@ -5863,13 +5332,10 @@ pub(super) static COMPLEX_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn complex_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::complex(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::complex, a)
 }
 fn complex_adaptor(real: &Tensor, imag: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&COMPLEX_INFO, &[&real, &imag]) {
-        return ops::complex(real, imag);
-    }
-    fallback(&COMPLEX_INFO, &[&real, &imag])
+    calls::adapt_t_t_to_t(&COMPLEX_INFO, ops::complex, real, imag)
 }
 
 fn complex_out_kernel(real: &Tensor, imag: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -5920,17 +5386,10 @@ pub(super) static COMPLEX_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&COMPLEX_INFO),
 };
 fn complex_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::complex_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_w(ops::complex_out, a)
 }
 fn complex_out_adaptor(real: &Tensor, imag: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&COMPLEX_OUT_INFO, &[&real, &imag, &&*out]) {
-        return ops::complex_out(real, imag, out);
-    }
-    let v = call_fallback(&COMPLEX_OUT_INFO, &[&real, &imag, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_w(&COMPLEX_OUT_INFO, ops::complex_out, real, imag, out)
 }
 
 /// `polar`: formula and rules.
@@ -5940,7 +5399,7 @@ pub static POLAR_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::POLAR,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&POLAR, &POLAR_OUT]),
+    kernels: Kernels::new(&[POLAR.any(), POLAR_OUT.any()]),
 };
 fn polar_kernel(abs: &Tensor, angle: &Tensor) -> Result<Tensor> {
     f::polar_check(abs, angle)?;
@@ -5985,13 +5444,10 @@ pub(super) static POLAR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn polar_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::polar(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::polar, a)
 }
 fn polar_adaptor(abs: &Tensor, angle: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&POLAR_INFO, &[&abs, &angle]) {
-        return ops::polar(abs, angle);
-    }
-    fallback(&POLAR_INFO, &[&abs, &angle])
+    calls::adapt_t_t_to_t(&POLAR_INFO, ops::polar, abs, angle)
 }
 
 fn polar_out_kernel(abs: &Tensor, angle: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -6042,17 +5498,10 @@ pub(super) static POLAR_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&POLAR_INFO),
 };
 fn polar_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::polar_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_w(ops::polar_out, a)
 }
 fn polar_out_adaptor(abs: &Tensor, angle: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&POLAR_OUT_INFO, &[&abs, &angle, &&*out]) {
-        return ops::polar_out(abs, angle, out);
-    }
-    let v = call_fallback(&POLAR_OUT_INFO, &[&abs, &angle, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_w(&POLAR_OUT_INFO, ops::polar_out, abs, angle, out)
 }
 
 /// Type of [`POSITIVE`].
@@ -6079,13 +5528,10 @@ pub(super) static POSITIVE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn positive_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::positive(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::positive, a)
 }
 fn positive_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&POSITIVE_INFO, &[&self_]) {
-        return ops::positive(self_);
-    }
-    fallback(&POSITIVE_INFO, &[&self_])
+    calls::adapt_t_to_t(&POSITIVE_INFO, ops::positive, self_)
 }
 
 /// Type of [`REAL`].
@@ -6109,13 +5555,10 @@ pub(super) static REAL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn real_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::real(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::real, a)
 }
 fn real_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&REAL_INFO, &[&self_]) {
-        return ops::real(self_);
-    }
-    fallback(&REAL_INFO, &[&self_])
+    calls::adapt_t_to_t(&REAL_INFO, ops::real, self_)
 }
 
 /// Type of [`IMAG`].
@@ -6139,13 +5582,10 @@ pub(super) static IMAG_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn imag_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::imag(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::imag, a)
 }
 fn imag_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&IMAG_INFO, &[&self_]) {
-        return ops::imag(self_);
-    }
-    fallback(&IMAG_INFO, &[&self_])
+    calls::adapt_t_to_t(&IMAG_INFO, ops::imag, self_)
 }
 
 /// `sinc`: formula and rules.
@@ -6155,7 +5595,7 @@ pub static SINC_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::SINC,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&SINC, &SINC_, &SINC_OUT]),
+    kernels: Kernels::new(&[SINC.any(), SINC_.any(), SINC_OUT.any()]),
 };
 fn sinc_kernel(self_: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&SINC_SPEC, &[self_], &[])
@@ -6185,13 +5625,10 @@ pub(super) static SINC_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn sinc_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::sinc(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::sinc, a)
 }
 fn sinc_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SINC_INFO, &[&self_]) {
-        return ops::sinc(self_);
-    }
-    fallback(&SINC_INFO, &[&self_])
+    calls::adapt_t_to_t(&SINC_INFO, ops::sinc, self_)
 }
 
 fn sinc_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -6226,14 +5663,10 @@ pub(super) static SINC__INFO: OpInfo = OpInfo {
     functional: Some(&SINC_INFO),
 };
 fn sinc_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::sinc_(tensor_arg(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t(ops::sinc_, a, &[0])
 }
 fn sinc_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&SINC__INFO, &[&self_]) {
-        return ops::sinc_(self_);
-    }
-    call_fallback(&SINC__INFO, &[&self_]).map(drop)
+    calls::adapt_t(&SINC__INFO, ops::sinc_, self_)
 }
 
 fn sinc_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -6271,31 +5704,25 @@ pub(super) static SINC_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&SINC_INFO),
 };
 fn sinc_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::sinc_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::sinc_out, a)
 }
 fn sinc_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&SINC_OUT_INFO, &[&self_, &&*out]) {
-        return ops::sinc_out(self_, out);
-    }
-    let v = call_fallback(&SINC_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&SINC_OUT_INFO, ops::sinc_out, self_, out)
 }
 
 /// A back end's kernel of `frexp.Tensor`.
 pub type FrexpKernel = fn(&args::Frexp, [&Tensor; 2]) -> Result<()>;
 /// The kernels of `frexp.Tensor`.
-pub static FREXP_KERNEL: Kernel<FrexpKernel> = Kernel::new(f::frexp_cpu, &[&FREXP, &FREXP_OUT]);
+pub static FREXP_KERNEL: Kernel<FrexpKernel> = Kernel::new(f::frexp_cpu, &[FREXP.any(), FREXP_OUT.any()]);
 
 fn frexp_slot(self_: &Tensor) -> Result<(Tensor, Tensor)> {
     let given = args::Frexp { self_ };
-    let m = f::frexp_shape(&given)?;
-    let o = [m[0].alloc()?, m[1].alloc()?];
-    if let Some(kernel) = FREXP_KERNEL.of(m[0].device)? {
-        soft(|| kernel(&given, [&o[0], &o[1]]))?;
-    }
+    let m = or_return!(f::frexp_shape(&given));
+    let o = [or_return!(m[0].alloc()), or_return!(m[1].alloc())];
+    or_return!(
+        FREXP_KERNEL
+            .run(m[0].device, &mut |kernel: FrexpKernel| -> Result<()> { kernel(&given, [&o[0], &o[1]]) })
+    );
     let [o0, o1] = o;
     Ok((o0, o1))
 }
@@ -6327,31 +5754,28 @@ pub(super) static FREXP_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn frexp_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::frexp(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t_t(ops::frexp, a)
 }
 fn frexp_adaptor(self_: &Tensor) -> Result<(Tensor, Tensor)> {
-    if let Some(_seen) = watched(&FREXP_INFO, &[&self_]) {
-        return ops::frexp(self_);
-    }
-    fallback(&FREXP_INFO, &[&self_])
+    calls::adapt_t_to_t_t(&FREXP_INFO, ops::frexp, self_)
 }
 
 fn frexp_out_slot(self_: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
     let given = args::Frexp { self_ };
-    let m = f::frexp_shape(&given)?;
-    let o0 = m[0].out(
+    let m = or_return!(f::frexp_shape(&given));
+    let o0 = or_return!(m[0].out(
         &OutDtype::Exact("torch.frexp() expects mantissa to have dtype {want_c} but got {got_c}"),
         out0,
-        &[self_],
-    )?;
-    let o1 = m[1].out(
+        &[self_]
+    ));
+    let o1 = or_return!(m[1].out(
         &OutDtype::Exact("torch.frexp() expects exponent to have int dtype but got {got_c}"),
         out1,
-        &[self_],
-    )?;
-    if let Some(kernel) = FREXP_KERNEL.of(m[0].device)? {
-        soft(|| kernel(&given, [o0.tensor(), o1.tensor()]))?;
-    }
+        &[self_]
+    ));
+    or_return!(FREXP_KERNEL.run(m[0].device, &mut |kernel: FrexpKernel| -> Result<()> {
+        kernel(&given, [o0.tensor(), o1.tensor()])
+    }));
     o0.finish()?;
     o1.finish()
 }
@@ -6391,17 +5815,8 @@ pub(super) static FREXP_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&FREXP_INFO),
 };
 fn frexp_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out0 = arg::<Tensor>(a, 1)?;
-    let mut out1 = arg::<Tensor>(a, 2)?;
-    ops::frexp_out(tensor_arg(a, 0)?, &mut out0, &mut out1)?;
-    Ok(vec![out0.into_value(), out1.into_value()])
+    calls::boxed_t_w_w(ops::frexp_out, a)
 }
 fn frexp_out_adaptor(self_: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&FREXP_OUT_INFO, &[&self_, &&*out0, &&*out1]) {
-        return ops::frexp_out(self_, out0, out1);
-    }
-    let v = call_fallback(&FREXP_OUT_INFO, &[&self_, &&*out0, &&*out1])?;
-    *out0 = arg(&v, 0)?;
-    *out1 = arg(&v, 1)?;
-    Ok(())
+    calls::adapt_t_w_w(&FREXP_OUT_INFO, ops::frexp_out, self_, out0, out1)
 }

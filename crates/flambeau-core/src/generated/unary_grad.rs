@@ -22,8 +22,8 @@ impl Backward for AbsBackward {
     const NAME: &'static str = "AbsBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(mul(grad, &ops::sgn(self_)?)?);
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(mul(grad, &ops::sgn(self_)?)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -33,56 +33,64 @@ impl Backward for AbsBackward {
 #[cold]
 #[inline(never)]
 fn abs_tangent(self_: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> {
         let self_ = old;
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| mul(grad, &ops::sgn(self_)?))?])
+        mul(grad, &ops::sgn(self_)?)
     })
 }
 
 pub(super) fn abs_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::abs(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::abs(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = AbsBackward { self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = abs_tangent(self_, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = abs_tangent(self_, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn abs_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
+    if rec {
         let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
-        rt::check_saved()?;
-        Some((edges, s_self_))
-    } else {
-        None
-    };
-    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
-    rt::below(|| ops::abs_(self_))?;
-    if let Some((edges, s_self_)) = before {
+        or_return!(rt::check_saved());
+        or_return!({
+            let _below = rt::Below::new();
+            ops::abs_(self_)
+        });
         let body = AbsBackward { self_: s_self_ };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::abs_(self_)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = abs_tangent(self_, old.as_ref().unwrap_or(self_))?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = abs_tangent(self_, old.as_ref().unwrap_or(self_));
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
 
 pub(super) fn abs_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("abs", &[self_], &[&*out])?;
-    rt::below(|| ops::abs_out(self_, out))
+    or_return!(rt::check_out("abs", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::abs_out(self_, out)
 }
 /// Node of `sgn`.
 pub struct SgnBackward {
@@ -93,9 +101,9 @@ impl Backward for SgnBackward {
     const NAME: &'static str = "SgnBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack_last(cx, "result")?;
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(sgn_backward(grad, self_, result)?);
+        let result = &or_return!(self.result.unpack_last(cx, "result"));
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(sgn_backward(grad, self_, result)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -106,7 +114,7 @@ impl Backward for SgnBackward {
 #[cold]
 #[inline(never)]
 fn sgn_tangent(self_: &Tensor, result: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
+    rt::jvp_one(&mut |()| -> Result<Option<Tensor>> {
         let self_t_ = rt::tangent_or_zeros(self_)?;
         let self_t = &self_t_;
         let self_ = old;
@@ -116,47 +124,56 @@ fn sgn_tangent(self_: &Tensor, result: &Tensor, old: &Tensor) -> Result<Option<T
 
 pub(super) fn sgn_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::sgn(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::sgn(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = SgnBackward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = sgn_tangent(self_, &out, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = sgn_tangent(self_, &out, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn sgn_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
+    if rec {
         let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
-        rt::check_saved()?;
-        Some((edges, s_self_))
-    } else {
-        None
-    };
-    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
-    rt::below(|| ops::sgn_(self_))?;
-    if let Some((edges, s_self_)) = before {
+        or_return!(rt::check_saved());
+        or_return!({
+            let _below = rt::Below::new();
+            ops::sgn_(self_)
+        });
         let body = SgnBackward { result: Saved::output(self_, 0), self_: s_self_ };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::sgn_(self_)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = sgn_tangent(self_, self_, old.as_ref().unwrap_or(self_))?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = sgn_tangent(self_, self_, old.as_ref().unwrap_or(self_));
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
 
 pub(super) fn sgn_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("sgn", &[self_], &[&*out])?;
-    rt::below(|| ops::sgn_out(self_, out))
+    or_return!(rt::check_out("sgn", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::sgn_out(self_, out)
 }
 /// Node of `sign`.
 pub struct SignBackward;
@@ -164,61 +181,68 @@ impl Backward for SignBackward {
     const NAME: &'static str = "SignBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let g0 = Some(zeros_like(grad)?);
+        let g0 = Some(or_return!(zeros_like(grad)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 #[cold]
 #[inline(never)]
 fn sign_tangent(self_: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| zeros_like(grad))?])
-    })
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> { zeros_like(grad) })
 }
 
 pub(super) fn sign_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::sign(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::sign(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = SignBackward;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = sign_tangent(self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = sign_tangent(self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn sign_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    if rec {
         let edges = Edges::of([Some(self_)]);
-        Some(edges)
-    } else {
-        None
-    };
-    rt::below(|| ops::sign_(self_))?;
-    if let Some(edges) = before {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::sign_(self_)
+        });
         let body = SignBackward;
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::sign_(self_)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = sign_tangent(self_)?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = sign_tangent(self_);
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
 
 pub(super) fn sign_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("sign", &[self_], &[&*out])?;
-    rt::below(|| ops::sign_out(self_, out))
+    or_return!(rt::check_out("sign", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::sign_out(self_, out)
 }
 pub(super) fn signbit_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::below(|| ops::signbit_out(self_, out))
+    let _below = rt::Below::new();
+    ops::signbit_out(self_, out)
 }
 /// Node of `neg`.
 pub struct NegBackward;
@@ -226,58 +250,64 @@ impl Backward for NegBackward {
     const NAME: &'static str = "NegBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let g0 = Some(neg(grad)?);
+        let g0 = Some(or_return!(neg(grad)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 #[cold]
 #[inline(never)]
 fn neg_tangent(self_: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| neg(grad))?])
-    })
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> { neg(grad) })
 }
 
 pub(super) fn neg_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::neg(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::neg(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = NegBackward;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = neg_tangent(self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = neg_tangent(self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn neg_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    if rec {
         let edges = Edges::of([Some(self_)]);
-        Some(edges)
-    } else {
-        None
-    };
-    rt::below(|| ops::neg_(self_))?;
-    if let Some(edges) = before {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::neg_(self_)
+        });
         let body = NegBackward;
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::neg_(self_)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = neg_tangent(self_)?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = neg_tangent(self_);
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
 
 pub(super) fn neg_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("neg", &[self_], &[&*out])?;
-    rt::below(|| ops::neg_out(self_, out))
+    or_return!(rt::check_out("neg", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::neg_out(self_, out)
 }
 /// Node of `reciprocal`.
 pub struct ReciprocalBackward {
@@ -287,8 +317,8 @@ impl Backward for ReciprocalBackward {
     const NAME: &'static str = "ReciprocalBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack_last(cx, "result")?;
-        let g0 = Some(neg(&chain(grad, ops::square(result))?)?);
+        let result = &or_return!(self.result.unpack_last(cx, "result"));
+        let g0 = Some(or_return!(neg(&chain(grad, ops::square(result))?)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -298,51 +328,59 @@ impl Backward for ReciprocalBackward {
 #[cold]
 #[inline(never)]
 fn reciprocal_tangent(self_: &Tensor, result: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| neg(&chain(grad, ops::square(result))?))?])
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> {
+        neg(&chain(grad, ops::square(result))?)
     })
 }
 
 pub(super) fn reciprocal_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::reciprocal(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::reciprocal(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = ReciprocalBackward { result: Saved::output(&out, 0) };
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = reciprocal_tangent(self_, &out)?;
-        rt::set_tangent(&out, t)?;
+        let t = reciprocal_tangent(self_, &out);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn reciprocal_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    if rec {
         let edges = Edges::of([Some(self_)]);
-        Some(edges)
-    } else {
-        None
-    };
-    rt::below(|| ops::reciprocal_(self_))?;
-    if let Some(edges) = before {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::reciprocal_(self_)
+        });
         let body = ReciprocalBackward { result: Saved::output(self_, 0) };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::reciprocal_(self_)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = reciprocal_tangent(self_, self_)?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = reciprocal_tangent(self_, self_);
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
 
 pub(super) fn reciprocal_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("reciprocal", &[self_], &[&*out])?;
-    rt::below(|| ops::reciprocal_out(self_, out))
+    or_return!(rt::check_out("reciprocal", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::reciprocal_out(self_, out)
 }
 /// Node of `sqrt`.
 pub struct SqrtBackward {
@@ -352,8 +390,8 @@ impl Backward for SqrtBackward {
     const NAME: &'static str = "SqrtBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack_last(cx, "result")?;
-        let g0 = Some(div(grad, &mul_scalar(&conj(result)?, 2)?)?);
+        let result = &or_return!(self.result.unpack_last(cx, "result"));
+        let g0 = Some(or_return!(div(grad, &mul_scalar(&conj(result)?, 2)?)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -363,51 +401,59 @@ impl Backward for SqrtBackward {
 #[cold]
 #[inline(never)]
 fn sqrt_tangent(self_: &Tensor, result: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| div(grad, &mul_scalar(&conj(result)?, 2)?))?])
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> {
+        div(grad, &mul_scalar(&conj(result)?, 2)?)
     })
 }
 
 pub(super) fn sqrt_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::sqrt(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::sqrt(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = SqrtBackward { result: Saved::output(&out, 0) };
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = sqrt_tangent(self_, &out)?;
-        rt::set_tangent(&out, t)?;
+        let t = sqrt_tangent(self_, &out);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn sqrt_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    if rec {
         let edges = Edges::of([Some(self_)]);
-        Some(edges)
-    } else {
-        None
-    };
-    rt::below(|| ops::sqrt_(self_))?;
-    if let Some(edges) = before {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::sqrt_(self_)
+        });
         let body = SqrtBackward { result: Saved::output(self_, 0) };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::sqrt_(self_)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = sqrt_tangent(self_, self_)?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = sqrt_tangent(self_, self_);
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
 
 pub(super) fn sqrt_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("sqrt", &[self_], &[&*out])?;
-    rt::below(|| ops::sqrt_out(self_, out))
+    or_return!(rt::check_out("sqrt", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::sqrt_out(self_, out)
 }
 /// Node of `rsqrt`.
 pub struct RsqrtBackward {
@@ -417,8 +463,8 @@ impl Backward for RsqrtBackward {
     const NAME: &'static str = "RsqrtBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack_last(cx, "result")?;
-        let g0 = Some(mul_scalar(&chain(grad, mul(result, &ops::square(result)?))?, -0.5)?);
+        let result = &or_return!(self.result.unpack_last(cx, "result"));
+        let g0 = Some(or_return!(mul_scalar(&chain(grad, mul(result, &ops::square(result)?))?, -0.5)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -428,53 +474,59 @@ impl Backward for RsqrtBackward {
 #[cold]
 #[inline(never)]
 fn rsqrt_tangent(self_: &Tensor, result: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-            mul_scalar(&chain(grad, mul(result, &ops::square(result)?))?, -0.5)
-        })?])
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> {
+        mul_scalar(&chain(grad, mul(result, &ops::square(result)?))?, -0.5)
     })
 }
 
 pub(super) fn rsqrt_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::rsqrt(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::rsqrt(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = RsqrtBackward { result: Saved::output(&out, 0) };
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rsqrt_tangent(self_, &out)?;
-        rt::set_tangent(&out, t)?;
+        let t = rsqrt_tangent(self_, &out);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn rsqrt_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    if rec {
         let edges = Edges::of([Some(self_)]);
-        Some(edges)
-    } else {
-        None
-    };
-    rt::below(|| ops::rsqrt_(self_))?;
-    if let Some(edges) = before {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::rsqrt_(self_)
+        });
         let body = RsqrtBackward { result: Saved::output(self_, 0) };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::rsqrt_(self_)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rsqrt_tangent(self_, self_)?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = rsqrt_tangent(self_, self_);
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
 
 pub(super) fn rsqrt_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("rsqrt", &[self_], &[&*out])?;
-    rt::below(|| ops::rsqrt_out(self_, out))
+    or_return!(rt::check_out("rsqrt", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::rsqrt_out(self_, out)
 }
 /// Node of `square`.
 pub struct SquareBackward {
@@ -484,8 +536,8 @@ impl Backward for SquareBackward {
     const NAME: &'static str = "PowBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(chain(grad, mul_scalar(self_, 2))?);
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(chain(grad, mul_scalar(self_, 2))));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -495,56 +547,64 @@ impl Backward for SquareBackward {
 #[cold]
 #[inline(never)]
 fn square_tangent(self_: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> {
         let self_ = old;
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| chain(grad, mul_scalar(self_, 2)))?])
+        chain(grad, mul_scalar(self_, 2))
     })
 }
 
 pub(super) fn square_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::square(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::square(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = SquareBackward { self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = square_tangent(self_, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = square_tangent(self_, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn square_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
+    if rec {
         let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
-        rt::check_saved()?;
-        Some((edges, s_self_))
-    } else {
-        None
-    };
-    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
-    rt::below(|| ops::square_(self_))?;
-    if let Some((edges, s_self_)) = before {
+        or_return!(rt::check_saved());
+        or_return!({
+            let _below = rt::Below::new();
+            ops::square_(self_)
+        });
         let body = SquareBackward { self_: s_self_ };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::square_(self_)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = square_tangent(self_, old.as_ref().unwrap_or(self_))?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = square_tangent(self_, old.as_ref().unwrap_or(self_));
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
 
 pub(super) fn square_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("pow", &[self_], &[&*out])?;
-    rt::below(|| ops::square_out(self_, out))
+    or_return!(rt::check_out("pow", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::square_out(self_, out)
 }
 /// Node of `exp`.
 pub struct ExpBackward {
@@ -554,8 +614,8 @@ impl Backward for ExpBackward {
     const NAME: &'static str = "ExpBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack_last(cx, "result")?;
-        let g0 = Some(chain(grad, Ok(result.clone()))?);
+        let result = &or_return!(self.result.unpack_last(cx, "result"));
+        let g0 = Some(or_return!(chain(grad, Ok(result.clone()))));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -565,51 +625,59 @@ impl Backward for ExpBackward {
 #[cold]
 #[inline(never)]
 fn exp_tangent(self_: &Tensor, result: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| chain(grad, Ok(result.clone())))?])
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> {
+        chain(grad, Ok(result.clone()))
     })
 }
 
 pub(super) fn exp_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::exp(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::exp(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = ExpBackward { result: Saved::output(&out, 0) };
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = exp_tangent(self_, &out)?;
-        rt::set_tangent(&out, t)?;
+        let t = exp_tangent(self_, &out);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn exp_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    if rec {
         let edges = Edges::of([Some(self_)]);
-        Some(edges)
-    } else {
-        None
-    };
-    rt::below(|| ops::exp_(self_))?;
-    if let Some(edges) = before {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::exp_(self_)
+        });
         let body = ExpBackward { result: Saved::output(self_, 0) };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::exp_(self_)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = exp_tangent(self_, self_)?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = exp_tangent(self_, self_);
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
 
 pub(super) fn exp_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("exp", &[self_], &[&*out])?;
-    rt::below(|| ops::exp_out(self_, out))
+    or_return!(rt::check_out("exp", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::exp_out(self_, out)
 }
 /// Node of `exp2`.
 pub struct Exp2Backward {
@@ -619,8 +687,8 @@ impl Backward for Exp2Backward {
     const NAME: &'static str = "Exp2Backward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack_last(cx, "result")?;
-        let g0 = Some(mul_scalar(&chain(grad, Ok(result.clone()))?, std::f64::consts::LN_2)?);
+        let result = &or_return!(self.result.unpack_last(cx, "result"));
+        let g0 = Some(or_return!(mul_scalar(&chain(grad, Ok(result.clone()))?, std::f64::consts::LN_2)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -630,53 +698,59 @@ impl Backward for Exp2Backward {
 #[cold]
 #[inline(never)]
 fn exp2_tangent(self_: &Tensor, result: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-            mul_scalar(&chain(grad, Ok(result.clone()))?, std::f64::consts::LN_2)
-        })?])
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> {
+        mul_scalar(&chain(grad, Ok(result.clone()))?, std::f64::consts::LN_2)
     })
 }
 
 pub(super) fn exp2_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::exp2(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::exp2(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = Exp2Backward { result: Saved::output(&out, 0) };
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = exp2_tangent(self_, &out)?;
-        rt::set_tangent(&out, t)?;
+        let t = exp2_tangent(self_, &out);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn exp2_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    if rec {
         let edges = Edges::of([Some(self_)]);
-        Some(edges)
-    } else {
-        None
-    };
-    rt::below(|| ops::exp2_(self_))?;
-    if let Some(edges) = before {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::exp2_(self_)
+        });
         let body = Exp2Backward { result: Saved::output(self_, 0) };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::exp2_(self_)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = exp2_tangent(self_, self_)?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = exp2_tangent(self_, self_);
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
 
 pub(super) fn exp2_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("exp2", &[self_], &[&*out])?;
-    rt::below(|| ops::exp2_out(self_, out))
+    or_return!(rt::check_out("exp2", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::exp2_out(self_, out)
 }
 /// Node of `expm1`.
 pub struct Expm1Backward {
@@ -686,8 +760,8 @@ impl Backward for Expm1Backward {
     const NAME: &'static str = "Expm1Backward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack_last(cx, "result")?;
-        let g0 = Some(chain(grad, add_scalar(result, 1))?);
+        let result = &or_return!(self.result.unpack_last(cx, "result"));
+        let g0 = Some(or_return!(chain(grad, add_scalar(result, 1))));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -697,51 +771,59 @@ impl Backward for Expm1Backward {
 #[cold]
 #[inline(never)]
 fn expm1_tangent(self_: &Tensor, result: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| chain(grad, add_scalar(result, 1)))?])
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> {
+        chain(grad, add_scalar(result, 1))
     })
 }
 
 pub(super) fn expm1_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::expm1(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::expm1(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = Expm1Backward { result: Saved::output(&out, 0) };
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = expm1_tangent(self_, &out)?;
-        rt::set_tangent(&out, t)?;
+        let t = expm1_tangent(self_, &out);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn expm1_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    if rec {
         let edges = Edges::of([Some(self_)]);
-        Some(edges)
-    } else {
-        None
-    };
-    rt::below(|| ops::expm1_(self_))?;
-    if let Some(edges) = before {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::expm1_(self_)
+        });
         let body = Expm1Backward { result: Saved::output(self_, 0) };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::expm1_(self_)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = expm1_tangent(self_, self_)?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = expm1_tangent(self_, self_);
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
 
 pub(super) fn expm1_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("expm1", &[self_], &[&*out])?;
-    rt::below(|| ops::expm1_out(self_, out))
+    or_return!(rt::check_out("expm1", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::expm1_out(self_, out)
 }
 /// Node of `log`.
 pub struct LogBackward {
@@ -751,8 +833,8 @@ impl Backward for LogBackward {
     const NAME: &'static str = "LogBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(div(grad, &conj(self_)?)?);
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(div(grad, &conj(self_)?)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -762,56 +844,64 @@ impl Backward for LogBackward {
 #[cold]
 #[inline(never)]
 fn log_tangent(self_: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> {
         let self_ = old;
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| div(grad, &conj(self_)?))?])
+        div(grad, &conj(self_)?)
     })
 }
 
 pub(super) fn log_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::log(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::log(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = LogBackward { self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = log_tangent(self_, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = log_tangent(self_, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn log_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
+    if rec {
         let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
-        rt::check_saved()?;
-        Some((edges, s_self_))
-    } else {
-        None
-    };
-    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
-    rt::below(|| ops::log_(self_))?;
-    if let Some((edges, s_self_)) = before {
+        or_return!(rt::check_saved());
+        or_return!({
+            let _below = rt::Below::new();
+            ops::log_(self_)
+        });
         let body = LogBackward { self_: s_self_ };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::log_(self_)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = log_tangent(self_, old.as_ref().unwrap_or(self_))?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = log_tangent(self_, old.as_ref().unwrap_or(self_));
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
 
 pub(super) fn log_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("log", &[self_], &[&*out])?;
-    rt::below(|| ops::log_out(self_, out))
+    or_return!(rt::check_out("log", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::log_out(self_, out)
 }
 /// Node of `log2`.
 pub struct Log2Backward {
@@ -821,8 +911,8 @@ impl Backward for Log2Backward {
     const NAME: &'static str = "Log2Backward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(div(grad, &mul_scalar(&conj(self_)?, std::f64::consts::LN_2)?)?);
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(div(grad, &mul_scalar(&conj(self_)?, std::f64::consts::LN_2)?)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -832,58 +922,64 @@ impl Backward for Log2Backward {
 #[cold]
 #[inline(never)]
 fn log2_tangent(self_: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> {
         let self_ = old;
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-            div(grad, &mul_scalar(&conj(self_)?, std::f64::consts::LN_2)?)
-        })?])
+        div(grad, &mul_scalar(&conj(self_)?, std::f64::consts::LN_2)?)
     })
 }
 
 pub(super) fn log2_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::log2(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::log2(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = Log2Backward { self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = log2_tangent(self_, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = log2_tangent(self_, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn log2_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
+    if rec {
         let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
-        rt::check_saved()?;
-        Some((edges, s_self_))
-    } else {
-        None
-    };
-    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
-    rt::below(|| ops::log2_(self_))?;
-    if let Some((edges, s_self_)) = before {
+        or_return!(rt::check_saved());
+        or_return!({
+            let _below = rt::Below::new();
+            ops::log2_(self_)
+        });
         let body = Log2Backward { self_: s_self_ };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::log2_(self_)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = log2_tangent(self_, old.as_ref().unwrap_or(self_))?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = log2_tangent(self_, old.as_ref().unwrap_or(self_));
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
 
 pub(super) fn log2_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("log2", &[self_], &[&*out])?;
-    rt::below(|| ops::log2_out(self_, out))
+    or_return!(rt::check_out("log2", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::log2_out(self_, out)
 }
 /// Node of `log10`.
 pub struct Log10Backward {
@@ -893,8 +989,8 @@ impl Backward for Log10Backward {
     const NAME: &'static str = "Log10Backward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(div(grad, &mul_scalar(&conj(self_)?, std::f64::consts::LN_10)?)?);
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(div(grad, &mul_scalar(&conj(self_)?, std::f64::consts::LN_10)?)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -904,58 +1000,64 @@ impl Backward for Log10Backward {
 #[cold]
 #[inline(never)]
 fn log10_tangent(self_: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> {
         let self_ = old;
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-            div(grad, &mul_scalar(&conj(self_)?, std::f64::consts::LN_10)?)
-        })?])
+        div(grad, &mul_scalar(&conj(self_)?, std::f64::consts::LN_10)?)
     })
 }
 
 pub(super) fn log10_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::log10(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::log10(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = Log10Backward { self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = log10_tangent(self_, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = log10_tangent(self_, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn log10_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
+    if rec {
         let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
-        rt::check_saved()?;
-        Some((edges, s_self_))
-    } else {
-        None
-    };
-    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
-    rt::below(|| ops::log10_(self_))?;
-    if let Some((edges, s_self_)) = before {
+        or_return!(rt::check_saved());
+        or_return!({
+            let _below = rt::Below::new();
+            ops::log10_(self_)
+        });
         let body = Log10Backward { self_: s_self_ };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::log10_(self_)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = log10_tangent(self_, old.as_ref().unwrap_or(self_))?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = log10_tangent(self_, old.as_ref().unwrap_or(self_));
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
 
 pub(super) fn log10_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("log10", &[self_], &[&*out])?;
-    rt::below(|| ops::log10_out(self_, out))
+    or_return!(rt::check_out("log10", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::log10_out(self_, out)
 }
 /// Node of `log1p`.
 pub struct Log1pBackward {
@@ -965,8 +1067,8 @@ impl Backward for Log1pBackward {
     const NAME: &'static str = "Log1PBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(div(grad, &conj(&add_scalar(self_, 1)?)?)?);
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(div(grad, &conj(&add_scalar(self_, 1)?)?)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -976,56 +1078,64 @@ impl Backward for Log1pBackward {
 #[cold]
 #[inline(never)]
 fn log1p_tangent(self_: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> {
         let self_ = old;
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| div(grad, &conj(&add_scalar(self_, 1)?)?))?])
+        div(grad, &conj(&add_scalar(self_, 1)?)?)
     })
 }
 
 pub(super) fn log1p_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::log1p(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::log1p(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = Log1pBackward { self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = log1p_tangent(self_, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = log1p_tangent(self_, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn log1p_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
+    if rec {
         let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
-        rt::check_saved()?;
-        Some((edges, s_self_))
-    } else {
-        None
-    };
-    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
-    rt::below(|| ops::log1p_(self_))?;
-    if let Some((edges, s_self_)) = before {
+        or_return!(rt::check_saved());
+        or_return!({
+            let _below = rt::Below::new();
+            ops::log1p_(self_)
+        });
         let body = Log1pBackward { self_: s_self_ };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::log1p_(self_)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = log1p_tangent(self_, old.as_ref().unwrap_or(self_))?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = log1p_tangent(self_, old.as_ref().unwrap_or(self_));
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
 
 pub(super) fn log1p_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("log1p", &[self_], &[&*out])?;
-    rt::below(|| ops::log1p_out(self_, out))
+    or_return!(rt::check_out("log1p", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::log1p_out(self_, out)
 }
 /// Node of `sin`.
 pub struct SinBackward {
@@ -1035,8 +1145,8 @@ impl Backward for SinBackward {
     const NAME: &'static str = "SinBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(chain(grad, ops::cos(self_))?);
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(chain(grad, ops::cos(self_))));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -1046,56 +1156,64 @@ impl Backward for SinBackward {
 #[cold]
 #[inline(never)]
 fn sin_tangent(self_: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> {
         let self_ = old;
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| chain(grad, ops::cos(self_)))?])
+        chain(grad, ops::cos(self_))
     })
 }
 
 pub(super) fn sin_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::sin(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::sin(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = SinBackward { self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = sin_tangent(self_, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = sin_tangent(self_, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn sin_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
+    if rec {
         let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
-        rt::check_saved()?;
-        Some((edges, s_self_))
-    } else {
-        None
-    };
-    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
-    rt::below(|| ops::sin_(self_))?;
-    if let Some((edges, s_self_)) = before {
+        or_return!(rt::check_saved());
+        or_return!({
+            let _below = rt::Below::new();
+            ops::sin_(self_)
+        });
         let body = SinBackward { self_: s_self_ };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::sin_(self_)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = sin_tangent(self_, old.as_ref().unwrap_or(self_))?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = sin_tangent(self_, old.as_ref().unwrap_or(self_));
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
 
 pub(super) fn sin_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("sin", &[self_], &[&*out])?;
-    rt::below(|| ops::sin_out(self_, out))
+    or_return!(rt::check_out("sin", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::sin_out(self_, out)
 }
 /// Node of `cos`.
 pub struct CosBackward {
@@ -1105,8 +1223,8 @@ impl Backward for CosBackward {
     const NAME: &'static str = "CosBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(neg(&chain(grad, ops::sin(self_))?)?);
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(neg(&chain(grad, ops::sin(self_))?)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -1116,56 +1234,64 @@ impl Backward for CosBackward {
 #[cold]
 #[inline(never)]
 fn cos_tangent(self_: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> {
         let self_ = old;
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| neg(&chain(grad, ops::sin(self_))?))?])
+        neg(&chain(grad, ops::sin(self_))?)
     })
 }
 
 pub(super) fn cos_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::cos(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::cos(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = CosBackward { self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = cos_tangent(self_, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = cos_tangent(self_, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn cos_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
+    if rec {
         let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
-        rt::check_saved()?;
-        Some((edges, s_self_))
-    } else {
-        None
-    };
-    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
-    rt::below(|| ops::cos_(self_))?;
-    if let Some((edges, s_self_)) = before {
+        or_return!(rt::check_saved());
+        or_return!({
+            let _below = rt::Below::new();
+            ops::cos_(self_)
+        });
         let body = CosBackward { self_: s_self_ };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::cos_(self_)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = cos_tangent(self_, old.as_ref().unwrap_or(self_))?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = cos_tangent(self_, old.as_ref().unwrap_or(self_));
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
 
 pub(super) fn cos_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("cos", &[self_], &[&*out])?;
-    rt::below(|| ops::cos_out(self_, out))
+    or_return!(rt::check_out("cos", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::cos_out(self_, out)
 }
 /// Node of `tan`.
 pub struct TanBackward {
@@ -1175,8 +1301,8 @@ impl Backward for TanBackward {
     const NAME: &'static str = "TanBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack_last(cx, "result")?;
-        let g0 = Some(chain(grad, add_scalar(&ops::square(result)?, 1))?);
+        let result = &or_return!(self.result.unpack_last(cx, "result"));
+        let g0 = Some(or_return!(chain(grad, add_scalar(&ops::square(result)?, 1))));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -1186,51 +1312,59 @@ impl Backward for TanBackward {
 #[cold]
 #[inline(never)]
 fn tan_tangent(self_: &Tensor, result: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| chain(grad, add_scalar(&ops::square(result)?, 1)))?])
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> {
+        chain(grad, add_scalar(&ops::square(result)?, 1))
     })
 }
 
 pub(super) fn tan_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::tan(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::tan(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = TanBackward { result: Saved::output(&out, 0) };
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = tan_tangent(self_, &out)?;
-        rt::set_tangent(&out, t)?;
+        let t = tan_tangent(self_, &out);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn tan_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    if rec {
         let edges = Edges::of([Some(self_)]);
-        Some(edges)
-    } else {
-        None
-    };
-    rt::below(|| ops::tan_(self_))?;
-    if let Some(edges) = before {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::tan_(self_)
+        });
         let body = TanBackward { result: Saved::output(self_, 0) };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::tan_(self_)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = tan_tangent(self_, self_)?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = tan_tangent(self_, self_);
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
 
 pub(super) fn tan_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("tan", &[self_], &[&*out])?;
-    rt::below(|| ops::tan_out(self_, out))
+    or_return!(rt::check_out("tan", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::tan_out(self_, out)
 }
 /// Node of `asin`.
 pub struct AsinBackward {
@@ -1240,8 +1374,8 @@ impl Backward for AsinBackward {
     const NAME: &'static str = "AsinBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(chain(grad, ops::rsqrt(&scalar_sub(1, &ops::square(self_)?)?))?);
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(chain(grad, ops::rsqrt(&scalar_sub(1, &ops::square(self_)?)?))));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -1251,58 +1385,64 @@ impl Backward for AsinBackward {
 #[cold]
 #[inline(never)]
 fn asin_tangent(self_: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> {
         let self_ = old;
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-            chain(grad, ops::rsqrt(&scalar_sub(1, &ops::square(self_)?)?))
-        })?])
+        chain(grad, ops::rsqrt(&scalar_sub(1, &ops::square(self_)?)?))
     })
 }
 
 pub(super) fn asin_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::asin(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::asin(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = AsinBackward { self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = asin_tangent(self_, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = asin_tangent(self_, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn asin_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
+    if rec {
         let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
-        rt::check_saved()?;
-        Some((edges, s_self_))
-    } else {
-        None
-    };
-    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
-    rt::below(|| ops::asin_(self_))?;
-    if let Some((edges, s_self_)) = before {
+        or_return!(rt::check_saved());
+        or_return!({
+            let _below = rt::Below::new();
+            ops::asin_(self_)
+        });
         let body = AsinBackward { self_: s_self_ };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::asin_(self_)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = asin_tangent(self_, old.as_ref().unwrap_or(self_))?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = asin_tangent(self_, old.as_ref().unwrap_or(self_));
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
 
 pub(super) fn asin_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("asin", &[self_], &[&*out])?;
-    rt::below(|| ops::asin_out(self_, out))
+    or_return!(rt::check_out("asin", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::asin_out(self_, out)
 }
 /// Node of `acos`.
 pub struct AcosBackward {
@@ -1312,8 +1452,8 @@ impl Backward for AcosBackward {
     const NAME: &'static str = "AcosBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(neg(&chain(grad, ops::rsqrt(&scalar_sub(1, &ops::square(self_)?)?))?)?);
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(neg(&chain(grad, ops::rsqrt(&scalar_sub(1, &ops::square(self_)?)?))?)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -1323,58 +1463,64 @@ impl Backward for AcosBackward {
 #[cold]
 #[inline(never)]
 fn acos_tangent(self_: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> {
         let self_ = old;
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-            neg(&chain(grad, ops::rsqrt(&scalar_sub(1, &ops::square(self_)?)?))?)
-        })?])
+        neg(&chain(grad, ops::rsqrt(&scalar_sub(1, &ops::square(self_)?)?))?)
     })
 }
 
 pub(super) fn acos_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::acos(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::acos(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = AcosBackward { self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = acos_tangent(self_, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = acos_tangent(self_, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn acos_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
+    if rec {
         let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
-        rt::check_saved()?;
-        Some((edges, s_self_))
-    } else {
-        None
-    };
-    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
-    rt::below(|| ops::acos_(self_))?;
-    if let Some((edges, s_self_)) = before {
+        or_return!(rt::check_saved());
+        or_return!({
+            let _below = rt::Below::new();
+            ops::acos_(self_)
+        });
         let body = AcosBackward { self_: s_self_ };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::acos_(self_)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = acos_tangent(self_, old.as_ref().unwrap_or(self_))?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = acos_tangent(self_, old.as_ref().unwrap_or(self_));
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
 
 pub(super) fn acos_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("acos", &[self_], &[&*out])?;
-    rt::below(|| ops::acos_out(self_, out))
+    or_return!(rt::check_out("acos", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::acos_out(self_, out)
 }
 /// Node of `atan`.
 pub struct AtanBackward {
@@ -1384,8 +1530,8 @@ impl Backward for AtanBackward {
     const NAME: &'static str = "AtanBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(div(grad, &conj(&add_scalar(&ops::square(self_)?, 1)?)?)?);
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(div(grad, &conj(&add_scalar(&ops::square(self_)?, 1)?)?)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -1395,58 +1541,64 @@ impl Backward for AtanBackward {
 #[cold]
 #[inline(never)]
 fn atan_tangent(self_: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> {
         let self_ = old;
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-            div(grad, &conj(&add_scalar(&ops::square(self_)?, 1)?)?)
-        })?])
+        div(grad, &conj(&add_scalar(&ops::square(self_)?, 1)?)?)
     })
 }
 
 pub(super) fn atan_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::atan(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::atan(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = AtanBackward { self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = atan_tangent(self_, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = atan_tangent(self_, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn atan_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
+    if rec {
         let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
-        rt::check_saved()?;
-        Some((edges, s_self_))
-    } else {
-        None
-    };
-    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
-    rt::below(|| ops::atan_(self_))?;
-    if let Some((edges, s_self_)) = before {
+        or_return!(rt::check_saved());
+        or_return!({
+            let _below = rt::Below::new();
+            ops::atan_(self_)
+        });
         let body = AtanBackward { self_: s_self_ };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::atan_(self_)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = atan_tangent(self_, old.as_ref().unwrap_or(self_))?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = atan_tangent(self_, old.as_ref().unwrap_or(self_));
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
 
 pub(super) fn atan_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("atan", &[self_], &[&*out])?;
-    rt::below(|| ops::atan_out(self_, out))
+    or_return!(rt::check_out("atan", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::atan_out(self_, out)
 }
 /// Node of `sinh`.
 pub struct SinhBackward {
@@ -1456,8 +1608,8 @@ impl Backward for SinhBackward {
     const NAME: &'static str = "SinhBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(chain(grad, ops::cosh(self_))?);
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(chain(grad, ops::cosh(self_))));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -1467,56 +1619,64 @@ impl Backward for SinhBackward {
 #[cold]
 #[inline(never)]
 fn sinh_tangent(self_: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> {
         let self_ = old;
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| chain(grad, ops::cosh(self_)))?])
+        chain(grad, ops::cosh(self_))
     })
 }
 
 pub(super) fn sinh_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::sinh(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::sinh(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = SinhBackward { self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = sinh_tangent(self_, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = sinh_tangent(self_, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn sinh_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
+    if rec {
         let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
-        rt::check_saved()?;
-        Some((edges, s_self_))
-    } else {
-        None
-    };
-    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
-    rt::below(|| ops::sinh_(self_))?;
-    if let Some((edges, s_self_)) = before {
+        or_return!(rt::check_saved());
+        or_return!({
+            let _below = rt::Below::new();
+            ops::sinh_(self_)
+        });
         let body = SinhBackward { self_: s_self_ };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::sinh_(self_)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = sinh_tangent(self_, old.as_ref().unwrap_or(self_))?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = sinh_tangent(self_, old.as_ref().unwrap_or(self_));
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
 
 pub(super) fn sinh_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("sinh", &[self_], &[&*out])?;
-    rt::below(|| ops::sinh_out(self_, out))
+    or_return!(rt::check_out("sinh", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::sinh_out(self_, out)
 }
 /// Node of `cosh`.
 pub struct CoshBackward {
@@ -1526,8 +1686,8 @@ impl Backward for CoshBackward {
     const NAME: &'static str = "CoshBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(chain(grad, ops::sinh(self_))?);
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(chain(grad, ops::sinh(self_))));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -1537,56 +1697,64 @@ impl Backward for CoshBackward {
 #[cold]
 #[inline(never)]
 fn cosh_tangent(self_: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> {
         let self_ = old;
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| chain(grad, ops::sinh(self_)))?])
+        chain(grad, ops::sinh(self_))
     })
 }
 
 pub(super) fn cosh_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::cosh(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::cosh(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = CoshBackward { self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = cosh_tangent(self_, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = cosh_tangent(self_, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn cosh_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
+    if rec {
         let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
-        rt::check_saved()?;
-        Some((edges, s_self_))
-    } else {
-        None
-    };
-    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
-    rt::below(|| ops::cosh_(self_))?;
-    if let Some((edges, s_self_)) = before {
+        or_return!(rt::check_saved());
+        or_return!({
+            let _below = rt::Below::new();
+            ops::cosh_(self_)
+        });
         let body = CoshBackward { self_: s_self_ };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::cosh_(self_)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = cosh_tangent(self_, old.as_ref().unwrap_or(self_))?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = cosh_tangent(self_, old.as_ref().unwrap_or(self_));
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
 
 pub(super) fn cosh_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("cosh", &[self_], &[&*out])?;
-    rt::below(|| ops::cosh_out(self_, out))
+    or_return!(rt::check_out("cosh", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::cosh_out(self_, out)
 }
 /// Node of `tanh`.
 pub struct TanhBackward {
@@ -1596,8 +1764,8 @@ impl Backward for TanhBackward {
     const NAME: &'static str = "TanhBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack_last(cx, "result")?;
-        let g0 = Some(chain(grad, scalar_sub(1, &ops::square(result)?))?);
+        let result = &or_return!(self.result.unpack_last(cx, "result"));
+        let g0 = Some(or_return!(chain(grad, scalar_sub(1, &ops::square(result)?))));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -1607,51 +1775,59 @@ impl Backward for TanhBackward {
 #[cold]
 #[inline(never)]
 fn tanh_tangent(self_: &Tensor, result: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| chain(grad, scalar_sub(1, &ops::square(result)?)))?])
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> {
+        chain(grad, scalar_sub(1, &ops::square(result)?))
     })
 }
 
 pub(super) fn tanh_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::tanh(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::tanh(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = TanhBackward { result: Saved::output(&out, 0) };
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = tanh_tangent(self_, &out)?;
-        rt::set_tangent(&out, t)?;
+        let t = tanh_tangent(self_, &out);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn tanh_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    if rec {
         let edges = Edges::of([Some(self_)]);
-        Some(edges)
-    } else {
-        None
-    };
-    rt::below(|| ops::tanh_(self_))?;
-    if let Some(edges) = before {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::tanh_(self_)
+        });
         let body = TanhBackward { result: Saved::output(self_, 0) };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::tanh_(self_)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = tanh_tangent(self_, self_)?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = tanh_tangent(self_, self_);
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
 
 pub(super) fn tanh_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("tanh", &[self_], &[&*out])?;
-    rt::below(|| ops::tanh_out(self_, out))
+    or_return!(rt::check_out("tanh", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::tanh_out(self_, out)
 }
 /// Node of `asinh`.
 pub struct AsinhBackward {
@@ -1661,8 +1837,8 @@ impl Backward for AsinhBackward {
     const NAME: &'static str = "AsinhBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(chain(grad, ops::rsqrt(&add_scalar(&ops::square(self_)?, 1)?))?);
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(chain(grad, ops::rsqrt(&add_scalar(&ops::square(self_)?, 1)?))));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -1672,58 +1848,64 @@ impl Backward for AsinhBackward {
 #[cold]
 #[inline(never)]
 fn asinh_tangent(self_: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> {
         let self_ = old;
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-            chain(grad, ops::rsqrt(&add_scalar(&ops::square(self_)?, 1)?))
-        })?])
+        chain(grad, ops::rsqrt(&add_scalar(&ops::square(self_)?, 1)?))
     })
 }
 
 pub(super) fn asinh_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::asinh(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::asinh(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = AsinhBackward { self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = asinh_tangent(self_, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = asinh_tangent(self_, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn asinh_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
+    if rec {
         let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
-        rt::check_saved()?;
-        Some((edges, s_self_))
-    } else {
-        None
-    };
-    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
-    rt::below(|| ops::asinh_(self_))?;
-    if let Some((edges, s_self_)) = before {
+        or_return!(rt::check_saved());
+        or_return!({
+            let _below = rt::Below::new();
+            ops::asinh_(self_)
+        });
         let body = AsinhBackward { self_: s_self_ };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::asinh_(self_)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = asinh_tangent(self_, old.as_ref().unwrap_or(self_))?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = asinh_tangent(self_, old.as_ref().unwrap_or(self_));
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
 
 pub(super) fn asinh_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("asinh", &[self_], &[&*out])?;
-    rt::below(|| ops::asinh_out(self_, out))
+    or_return!(rt::check_out("asinh", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::asinh_out(self_, out)
 }
 /// Node of `acosh`.
 pub struct AcoshBackward {
@@ -1733,8 +1915,8 @@ impl Backward for AcoshBackward {
     const NAME: &'static str = "AcoshBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(acosh_backward(grad, self_)?);
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(acosh_backward(grad, self_)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -1744,56 +1926,64 @@ impl Backward for AcoshBackward {
 #[cold]
 #[inline(never)]
 fn acosh_tangent(self_: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> {
         let self_ = old;
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| acosh_backward(grad, self_))?])
+        acosh_backward(grad, self_)
     })
 }
 
 pub(super) fn acosh_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::acosh(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::acosh(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = AcoshBackward { self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = acosh_tangent(self_, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = acosh_tangent(self_, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn acosh_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
+    if rec {
         let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
-        rt::check_saved()?;
-        Some((edges, s_self_))
-    } else {
-        None
-    };
-    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
-    rt::below(|| ops::acosh_(self_))?;
-    if let Some((edges, s_self_)) = before {
+        or_return!(rt::check_saved());
+        or_return!({
+            let _below = rt::Below::new();
+            ops::acosh_(self_)
+        });
         let body = AcoshBackward { self_: s_self_ };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::acosh_(self_)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = acosh_tangent(self_, old.as_ref().unwrap_or(self_))?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = acosh_tangent(self_, old.as_ref().unwrap_or(self_));
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
 
 pub(super) fn acosh_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("acosh", &[self_], &[&*out])?;
-    rt::below(|| ops::acosh_out(self_, out))
+    or_return!(rt::check_out("acosh", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::acosh_out(self_, out)
 }
 /// Node of `atanh`.
 pub struct AtanhBackward {
@@ -1803,8 +1993,8 @@ impl Backward for AtanhBackward {
     const NAME: &'static str = "AtanhBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(div(grad, &conj(&scalar_sub(1, &ops::square(self_)?)?)?)?);
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(div(grad, &conj(&scalar_sub(1, &ops::square(self_)?)?)?)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -1814,58 +2004,64 @@ impl Backward for AtanhBackward {
 #[cold]
 #[inline(never)]
 fn atanh_tangent(self_: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> {
         let self_ = old;
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-            div(grad, &conj(&scalar_sub(1, &ops::square(self_)?)?)?)
-        })?])
+        div(grad, &conj(&scalar_sub(1, &ops::square(self_)?)?)?)
     })
 }
 
 pub(super) fn atanh_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::atanh(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::atanh(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = AtanhBackward { self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = atanh_tangent(self_, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = atanh_tangent(self_, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn atanh_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
+    if rec {
         let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
-        rt::check_saved()?;
-        Some((edges, s_self_))
-    } else {
-        None
-    };
-    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
-    rt::below(|| ops::atanh_(self_))?;
-    if let Some((edges, s_self_)) = before {
+        or_return!(rt::check_saved());
+        or_return!({
+            let _below = rt::Below::new();
+            ops::atanh_(self_)
+        });
         let body = AtanhBackward { self_: s_self_ };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::atanh_(self_)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = atanh_tangent(self_, old.as_ref().unwrap_or(self_))?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = atanh_tangent(self_, old.as_ref().unwrap_or(self_));
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
 
 pub(super) fn atanh_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("atanh", &[self_], &[&*out])?;
-    rt::below(|| ops::atanh_out(self_, out))
+    or_return!(rt::check_out("atanh", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::atanh_out(self_, out)
 }
 /// Node of `floor`.
 pub struct FloorBackward;
@@ -1873,58 +2069,64 @@ impl Backward for FloorBackward {
     const NAME: &'static str = "FloorBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let g0 = Some(zeros_like(grad)?);
+        let g0 = Some(or_return!(zeros_like(grad)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 #[cold]
 #[inline(never)]
 fn floor_tangent(self_: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| zeros_like(grad))?])
-    })
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> { zeros_like(grad) })
 }
 
 pub(super) fn floor_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::floor(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::floor(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = FloorBackward;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = floor_tangent(self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = floor_tangent(self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn floor_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    if rec {
         let edges = Edges::of([Some(self_)]);
-        Some(edges)
-    } else {
-        None
-    };
-    rt::below(|| ops::floor_(self_))?;
-    if let Some(edges) = before {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::floor_(self_)
+        });
         let body = FloorBackward;
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::floor_(self_)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = floor_tangent(self_)?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = floor_tangent(self_);
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
 
 pub(super) fn floor_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("floor", &[self_], &[&*out])?;
-    rt::below(|| ops::floor_out(self_, out))
+    or_return!(rt::check_out("floor", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::floor_out(self_, out)
 }
 /// Node of `ceil`.
 pub struct CeilBackward;
@@ -1932,58 +2134,64 @@ impl Backward for CeilBackward {
     const NAME: &'static str = "CeilBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let g0 = Some(zeros_like(grad)?);
+        let g0 = Some(or_return!(zeros_like(grad)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 #[cold]
 #[inline(never)]
 fn ceil_tangent(self_: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| zeros_like(grad))?])
-    })
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> { zeros_like(grad) })
 }
 
 pub(super) fn ceil_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::ceil(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::ceil(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = CeilBackward;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = ceil_tangent(self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = ceil_tangent(self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn ceil_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    if rec {
         let edges = Edges::of([Some(self_)]);
-        Some(edges)
-    } else {
-        None
-    };
-    rt::below(|| ops::ceil_(self_))?;
-    if let Some(edges) = before {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::ceil_(self_)
+        });
         let body = CeilBackward;
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::ceil_(self_)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = ceil_tangent(self_)?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = ceil_tangent(self_);
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
 
 pub(super) fn ceil_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("ceil", &[self_], &[&*out])?;
-    rt::below(|| ops::ceil_out(self_, out))
+    or_return!(rt::check_out("ceil", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::ceil_out(self_, out)
 }
 /// Node of `trunc`.
 pub struct TruncBackward;
@@ -1991,58 +2199,64 @@ impl Backward for TruncBackward {
     const NAME: &'static str = "TruncBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let g0 = Some(zeros_like(grad)?);
+        let g0 = Some(or_return!(zeros_like(grad)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 #[cold]
 #[inline(never)]
 fn trunc_tangent(self_: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| zeros_like(grad))?])
-    })
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> { zeros_like(grad) })
 }
 
 pub(super) fn trunc_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::trunc(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::trunc(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = TruncBackward;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = trunc_tangent(self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = trunc_tangent(self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn trunc_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    if rec {
         let edges = Edges::of([Some(self_)]);
-        Some(edges)
-    } else {
-        None
-    };
-    rt::below(|| ops::trunc_(self_))?;
-    if let Some(edges) = before {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::trunc_(self_)
+        });
         let body = TruncBackward;
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::trunc_(self_)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = trunc_tangent(self_)?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = trunc_tangent(self_);
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
 
 pub(super) fn trunc_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("trunc", &[self_], &[&*out])?;
-    rt::below(|| ops::trunc_out(self_, out))
+    or_return!(rt::check_out("trunc", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::trunc_out(self_, out)
 }
 /// Node of `round`.
 pub struct RoundBackward;
@@ -2050,58 +2264,64 @@ impl Backward for RoundBackward {
     const NAME: &'static str = "RoundBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let g0 = Some(zeros_like(grad)?);
+        let g0 = Some(or_return!(zeros_like(grad)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 #[cold]
 #[inline(never)]
 fn round_tangent(self_: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| zeros_like(grad))?])
-    })
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> { zeros_like(grad) })
 }
 
 pub(super) fn round_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::round(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::round(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = RoundBackward;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = round_tangent(self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = round_tangent(self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn round_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    if rec {
         let edges = Edges::of([Some(self_)]);
-        Some(edges)
-    } else {
-        None
-    };
-    rt::below(|| ops::round_(self_))?;
-    if let Some(edges) = before {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::round_(self_)
+        });
         let body = RoundBackward;
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::round_(self_)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = round_tangent(self_)?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = round_tangent(self_);
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
 
 pub(super) fn round_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("round", &[self_], &[&*out])?;
-    rt::below(|| ops::round_out(self_, out))
+    or_return!(rt::check_out("round", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::round_out(self_, out)
 }
 /// Node of `round.decimals`.
 pub struct RoundDecimalsBackward;
@@ -2109,58 +2329,64 @@ impl Backward for RoundDecimalsBackward {
     const NAME: &'static str = "RoundBackward1";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let g0 = Some(zeros_like(grad)?);
+        let g0 = Some(or_return!(zeros_like(grad)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 #[cold]
 #[inline(never)]
 fn round_decimals_tangent(self_: &Tensor, decimals: i64) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| zeros_like(grad))?])
-    })
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> { zeros_like(grad) })
 }
 
 pub(super) fn round_decimals_autograd(self_: &Tensor, decimals: i64) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::round_decimals(self_, decimals))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::round_decimals(self_, decimals)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = RoundDecimalsBackward;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = round_decimals_tangent(self_, decimals)?;
-        rt::set_tangent(&out, t)?;
+        let t = round_decimals_tangent(self_, decimals);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn round_decimals_inplace_autograd(self_: &Tensor, decimals: i64) -> Result<()> {
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    if rec {
         let edges = Edges::of([Some(self_)]);
-        Some(edges)
-    } else {
-        None
-    };
-    rt::below(|| ops::round_decimals_(self_, decimals))?;
-    if let Some(edges) = before {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::round_decimals_(self_, decimals)
+        });
         let body = RoundDecimalsBackward;
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::round_decimals_(self_, decimals)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = round_decimals_tangent(self_, decimals)?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = round_decimals_tangent(self_, decimals);
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
 
 pub(super) fn round_decimals_out_autograd(self_: &Tensor, decimals: i64, out: &mut Tensor) -> Result<()> {
-    rt::check_out("round", &[self_], &[&*out])?;
-    rt::below(|| ops::round_decimals_out(self_, decimals, out))
+    or_return!(rt::check_out("round", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::round_decimals_out(self_, decimals, out)
 }
 /// Node of `frac`.
 pub struct FracBackward;
@@ -2175,51 +2401,57 @@ impl Backward for FracBackward {
 #[cold]
 #[inline(never)]
 fn frac_tangent(self_: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| Ok(grad.clone()))?])
-    })
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> { Ok(grad.clone()) })
 }
 
 pub(super) fn frac_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::frac(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::frac(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = FracBackward;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = frac_tangent(self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = frac_tangent(self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn frac_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    if rec {
         let edges = Edges::of([Some(self_)]);
-        Some(edges)
-    } else {
-        None
-    };
-    rt::below(|| ops::frac_(self_))?;
-    if let Some(edges) = before {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::frac_(self_)
+        });
         let body = FracBackward;
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::frac_(self_)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = frac_tangent(self_)?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = frac_tangent(self_);
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
 
 pub(super) fn frac_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("frac", &[self_], &[&*out])?;
-    rt::below(|| ops::frac_out(self_, out))
+    or_return!(rt::check_out("frac", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::frac_out(self_, out)
 }
 /// Node of `deg2rad`.
 pub struct Deg2radBackward;
@@ -2227,58 +2459,66 @@ impl Backward for Deg2radBackward {
     const NAME: &'static str = "Deg2RadBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let g0 = Some(mul_scalar(grad, std::f64::consts::PI / 180.0)?);
+        let g0 = Some(or_return!(mul_scalar(grad, std::f64::consts::PI / 180.0)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 #[cold]
 #[inline(never)]
 fn deg2rad_tangent(self_: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| mul_scalar(grad, std::f64::consts::PI / 180.0))?])
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> {
+        mul_scalar(grad, std::f64::consts::PI / 180.0)
     })
 }
 
 pub(super) fn deg2rad_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::deg2rad(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::deg2rad(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = Deg2radBackward;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = deg2rad_tangent(self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = deg2rad_tangent(self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn deg2rad_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    if rec {
         let edges = Edges::of([Some(self_)]);
-        Some(edges)
-    } else {
-        None
-    };
-    rt::below(|| ops::deg2rad_(self_))?;
-    if let Some(edges) = before {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::deg2rad_(self_)
+        });
         let body = Deg2radBackward;
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::deg2rad_(self_)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = deg2rad_tangent(self_)?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = deg2rad_tangent(self_);
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
 
 pub(super) fn deg2rad_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("deg2rad", &[self_], &[&*out])?;
-    rt::below(|| ops::deg2rad_out(self_, out))
+    or_return!(rt::check_out("deg2rad", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::deg2rad_out(self_, out)
 }
 /// Node of `rad2deg`.
 pub struct Rad2degBackward;
@@ -2286,58 +2526,66 @@ impl Backward for Rad2degBackward {
     const NAME: &'static str = "Rad2DegBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let g0 = Some(mul_scalar(grad, 180.0 / std::f64::consts::PI)?);
+        let g0 = Some(or_return!(mul_scalar(grad, 180.0 / std::f64::consts::PI)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 #[cold]
 #[inline(never)]
 fn rad2deg_tangent(self_: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| mul_scalar(grad, 180.0 / std::f64::consts::PI))?])
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> {
+        mul_scalar(grad, 180.0 / std::f64::consts::PI)
     })
 }
 
 pub(super) fn rad2deg_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::rad2deg(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::rad2deg(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = Rad2degBackward;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rad2deg_tangent(self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = rad2deg_tangent(self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn rad2deg_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    if rec {
         let edges = Edges::of([Some(self_)]);
-        Some(edges)
-    } else {
-        None
-    };
-    rt::below(|| ops::rad2deg_(self_))?;
-    if let Some(edges) = before {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::rad2deg_(self_)
+        });
         let body = Rad2degBackward;
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::rad2deg_(self_)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rad2deg_tangent(self_)?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = rad2deg_tangent(self_);
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
 
 pub(super) fn rad2deg_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("rad2deg", &[self_], &[&*out])?;
-    rt::below(|| ops::rad2deg_out(self_, out))
+    or_return!(rt::check_out("rad2deg", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::rad2deg_out(self_, out)
 }
 /// Node of `sigmoid`.
 pub struct SigmoidBackward {
@@ -2347,8 +2595,8 @@ impl Backward for SigmoidBackward {
     const NAME: &'static str = "SigmoidBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack_last(cx, "result")?;
-        let g0 = Some(chain(grad, mul(&scalar_sub(1, result)?, result))?);
+        let result = &or_return!(self.result.unpack_last(cx, "result"));
+        let g0 = Some(or_return!(chain(grad, mul(&scalar_sub(1, result)?, result))));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -2358,51 +2606,59 @@ impl Backward for SigmoidBackward {
 #[cold]
 #[inline(never)]
 fn sigmoid_tangent(self_: &Tensor, result: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| chain(grad, mul(&scalar_sub(1, result)?, result)))?])
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> {
+        chain(grad, mul(&scalar_sub(1, result)?, result))
     })
 }
 
 pub(super) fn sigmoid_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::sigmoid(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::sigmoid(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = SigmoidBackward { result: Saved::output(&out, 0) };
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = sigmoid_tangent(self_, &out)?;
-        rt::set_tangent(&out, t)?;
+        let t = sigmoid_tangent(self_, &out);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn sigmoid_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    if rec {
         let edges = Edges::of([Some(self_)]);
-        Some(edges)
-    } else {
-        None
-    };
-    rt::below(|| ops::sigmoid_(self_))?;
-    if let Some(edges) = before {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::sigmoid_(self_)
+        });
         let body = SigmoidBackward { result: Saved::output(self_, 0) };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::sigmoid_(self_)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = sigmoid_tangent(self_, self_)?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = sigmoid_tangent(self_, self_);
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
 
 pub(super) fn sigmoid_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("sigmoid", &[self_], &[&*out])?;
-    rt::below(|| ops::sigmoid_out(self_, out))
+    or_return!(rt::check_out("sigmoid", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::sigmoid_out(self_, out)
 }
 /// Node of `relu`.
 pub struct ReluBackward {
@@ -2412,8 +2668,8 @@ impl Backward for ReluBackward {
     const NAME: &'static str = "ReluBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack_last(cx, "result")?;
-        let g0 = Some(ops::threshold_backward(grad, result, Scalar::Int(0))?);
+        let result = &or_return!(self.result.unpack_last(cx, "result"));
+        let g0 = Some(or_return!(ops::threshold_backward(grad, result, Scalar::Int(0))));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -2423,46 +2679,51 @@ impl Backward for ReluBackward {
 #[cold]
 #[inline(never)]
 fn relu_tangent(self_: &Tensor, result: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-            ops::threshold_backward(grad, result, Scalar::Int(0))
-        })?])
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> {
+        ops::threshold_backward(grad, result, Scalar::Int(0))
     })
 }
 
 pub(super) fn relu_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::relu(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::relu(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = ReluBackward { result: Saved::output(&out, 0) };
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = relu_tangent(self_, &out)?;
-        rt::set_tangent(&out, t)?;
+        let t = relu_tangent(self_, &out);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn relu_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    if rec {
         let edges = Edges::of([Some(self_)]);
-        Some(edges)
-    } else {
-        None
-    };
-    rt::below(|| ops::relu_(self_))?;
-    if let Some(edges) = before {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::relu_(self_)
+        });
         let body = ReluBackward { result: Saved::output(self_, 0) };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::relu_(self_)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = relu_tangent(self_, self_)?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = relu_tangent(self_, self_);
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
@@ -2478,12 +2739,12 @@ impl Backward for ThresholdBackwardBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let threshold = self.threshold;
         let g0 = if cx.need(0) {
-            let self_ = &self.self_.unpack_last(cx, "self")?;
-            Some(ops::threshold_backward(grad, self_, threshold)?)
+            let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+            Some(or_return!(ops::threshold_backward(grad, self_, threshold)))
         } else {
             None
         };
-        let g1 = if cx.need(1) { Some(zeros_like(grad)?) } else { None };
+        let g1 = if cx.need(1) { Some(or_return!(zeros_like(grad))) } else { None };
         Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
@@ -2497,13 +2758,11 @@ fn threshold_backward_tangent(
     self_: &Tensor,
     threshold: Scalar,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(grad_output);
-        let t1 = rt::tangent(self_);
-        rt::sum_tangents([
-            rt::elementwise_jvp(t0, |grad| ops::threshold_backward(grad, self_, threshold))?,
-            rt::elementwise_jvp(t1, |grad| zeros_like(grad))?,
-        ])
+    rt::elementwise(&[Some(grad_output), Some(self_)], &mut |(i, grad): (usize, &Tensor)| -> Result<Tensor> {
+        match i {
+            0 => ops::threshold_backward(grad, self_, threshold),
+            _ => zeros_like(grad),
+        }
     })
 }
 
@@ -2513,16 +2772,19 @@ pub(super) fn threshold_backward_autograd(
     threshold: Scalar,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output, self_]);
-    let mut out = rt::below(|| ops::threshold_backward(grad_output, self_, threshold))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::threshold_backward(grad_output, self_, threshold)
+    });
     if rec {
         let edges = Edges::of([Some(grad_output), Some(self_)]);
         let body = ThresholdBackwardBackward { self_: Saved::input_if(edges.wants(0), self_), threshold };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, self_]) {
-        let t = threshold_backward_tangent(grad_output, self_, threshold)?;
-        rt::set_tangent(&out, t)?;
+        let t = threshold_backward_tangent(grad_output, self_, threshold);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -2535,8 +2797,8 @@ impl Backward for NanToNumBackward {
     const NAME: &'static str = "NanToNumBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(masked(&ops::isfinite(self_)?, grad)?);
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(masked(&ops::isfinite(self_)?, grad)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -2552,10 +2814,9 @@ fn nan_to_num_tangent(
     neginf: Option<f64>,
     old: &Tensor,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> {
         let self_ = old;
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| masked(&ops::isfinite(self_)?, grad))?])
+        masked(&ops::isfinite(self_)?, grad)
     })
 }
 
@@ -2566,16 +2827,19 @@ pub(super) fn nan_to_num_autograd(
     neginf: Option<f64>,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::nan_to_num(self_, nan, posinf, neginf))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::nan_to_num(self_, nan, posinf, neginf)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = NanToNumBackward { self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = nan_to_num_tangent(self_, nan, posinf, neginf, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = nan_to_num_tangent(self_, nan, posinf, neginf, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -2587,24 +2851,29 @@ pub(super) fn nan_to_num_inplace_autograd(
     neginf: Option<f64>,
 ) -> Result<()> {
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
+    if rec {
         let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
-        rt::check_saved()?;
-        Some((edges, s_self_))
-    } else {
-        None
-    };
-    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
-    rt::below(|| ops::nan_to_num_(self_, nan, posinf, neginf))?;
-    if let Some((edges, s_self_)) = before {
+        or_return!(rt::check_saved());
+        or_return!({
+            let _below = rt::Below::new();
+            ops::nan_to_num_(self_, nan, posinf, neginf)
+        });
         let body = NanToNumBackward { self_: s_self_ };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::nan_to_num_(self_, nan, posinf, neginf)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = nan_to_num_tangent(self_, nan, posinf, neginf, old.as_ref().unwrap_or(self_))?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = nan_to_num_tangent(self_, nan, posinf, neginf, old.as_ref().unwrap_or(self_));
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
@@ -2616,8 +2885,9 @@ pub(super) fn nan_to_num_out_autograd(
     neginf: Option<f64>,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("nan_to_num", &[self_], &[&*out])?;
-    rt::below(|| ops::nan_to_num_out(self_, nan, posinf, neginf, out))
+    or_return!(rt::check_out("nan_to_num", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::nan_to_num_out(self_, nan, posinf, neginf, out)
 }
 /// Node of `angle`.
 pub struct AngleBackward {
@@ -2627,8 +2897,8 @@ impl Backward for AngleBackward {
     const NAME: &'static str = "AngleBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(angle_backward(grad, self_)?);
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(angle_backward(grad, self_)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -2638,31 +2908,34 @@ impl Backward for AngleBackward {
 #[cold]
 #[inline(never)]
 fn angle_tangent(self_: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| angle_backward(grad, self_))?])
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> {
+        angle_backward(grad, self_)
     })
 }
 
 pub(super) fn angle_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::angle(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::angle(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = AngleBackward { self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = angle_tangent(self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = angle_tangent(self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn angle_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("angle", &[self_], &[&*out])?;
-    rt::below(|| ops::angle_out(self_, out))
+    or_return!(rt::check_out("angle", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::angle_out(self_, out)
 }
 /// Node of `conj_physical`.
 pub struct ConjPhysicalBackward;
@@ -2670,58 +2943,66 @@ impl Backward for ConjPhysicalBackward {
     const NAME: &'static str = "ConjPhysicalBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let g0 = Some(ops::conj_physical(grad)?);
+        let g0 = Some(or_return!(ops::conj_physical(grad)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 #[cold]
 #[inline(never)]
 fn conj_physical_tangent(self_: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| ops::conj_physical(grad))?])
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> {
+        ops::conj_physical(grad)
     })
 }
 
 pub(super) fn conj_physical_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::conj_physical(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::conj_physical(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = ConjPhysicalBackward;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = conj_physical_tangent(self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = conj_physical_tangent(self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn conj_physical_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    if rec {
         let edges = Edges::of([Some(self_)]);
-        Some(edges)
-    } else {
-        None
-    };
-    rt::below(|| ops::conj_physical_(self_))?;
-    if let Some(edges) = before {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::conj_physical_(self_)
+        });
         let body = ConjPhysicalBackward;
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::conj_physical_(self_)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = conj_physical_tangent(self_)?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = conj_physical_tangent(self_);
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
 
 pub(super) fn conj_physical_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("aten::conj_physical", &[self_], &[&*out])?;
-    rt::below(|| ops::conj_physical_out(self_, out))
+    or_return!(rt::check_out("aten::conj_physical", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::conj_physical_out(self_, out)
 }
 /// Node of `complex`.
 pub struct ComplexBackward;
@@ -2729,15 +3010,15 @@ impl Backward for ComplexBackward {
     const NAME: &'static str = "ComplexBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let g0 = if cx.need(0) { Some(real_part(grad)?) } else { None };
-        let g1 = if cx.need(1) { Some(imag_part(grad)?) } else { None };
+        let g0 = if cx.need(0) { Some(or_return!(real_part(grad))) } else { None };
+        let g1 = if cx.need(1) { Some(or_return!(imag_part(grad))) } else { None };
         Ok(Grads::from_buf([g0, g1]))
     }
 }
 #[cold]
 #[inline(never)]
 fn complex_tangent(real: &Tensor, imag: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
+    rt::jvp_one(&mut |()| -> Result<Option<Tensor>> {
         let real_t = rt::tangent_or_zeros(real)?;
         let imag_t = rt::tangent_or_zeros(imag)?;
         ops::complex(&real_t, &imag_t).map(Some)
@@ -2746,22 +3027,26 @@ fn complex_tangent(real: &Tensor, imag: &Tensor) -> Result<Option<Tensor>> {
 
 pub(super) fn complex_autograd(real: &Tensor, imag: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[real, imag]);
-    let mut out = rt::below(|| ops::complex(real, imag))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::complex(real, imag)
+    });
     if rec {
         let edges = Edges::of([Some(real), Some(imag)]);
         let body = ComplexBackward;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[real, imag]) {
-        let t = complex_tangent(real, imag)?;
-        rt::set_tangent(&out, t)?;
+        let t = complex_tangent(real, imag);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn complex_out_autograd(real: &Tensor, imag: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("complex", &[real, imag], &[&*out])?;
-    rt::below(|| ops::complex_out(real, imag, out))
+    or_return!(rt::check_out("complex", &[real, imag], &[&*out]));
+    let _below = rt::Below::new();
+    ops::complex_out(real, imag, out)
 }
 /// Node of `polar`.
 pub struct PolarBackward {
@@ -2772,14 +3057,14 @@ impl Backward for PolarBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) {
-            let result = &self.result.unpack(cx, "result")?;
-            Some(real(&mul(&conj(grad)?, &ops::sgn(result)?)?)?)
+            let result = &or_return!(self.result.unpack(cx, "result"));
+            Some(or_return!(real(&mul(&conj(grad)?, &ops::sgn(result)?)?)))
         } else {
             None
         };
         let g1 = if cx.need(1) {
-            let result = &self.result.unpack(cx, "result")?;
-            Some(polar_angle_backward(grad, result)?)
+            let result = &or_return!(self.result.unpack(cx, "result"));
+            Some(or_return!(polar_angle_backward(grad, result)))
         } else {
             None
         };
@@ -2792,7 +3077,7 @@ impl Backward for PolarBackward {
 #[cold]
 #[inline(never)]
 fn polar_tangent(abs: &Tensor, angle: &Tensor, result: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
+    rt::jvp_one(&mut |()| -> Result<Option<Tensor>> {
         let abs_t_ = rt::tangent_or_zeros(abs)?;
         let abs_t = &abs_t_;
         let angle_t_ = rt::tangent_or_zeros(angle)?;
@@ -2803,22 +3088,26 @@ fn polar_tangent(abs: &Tensor, angle: &Tensor, result: &Tensor) -> Result<Option
 
 pub(super) fn polar_autograd(abs: &Tensor, angle: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[abs, angle]);
-    let mut out = rt::below(|| ops::polar(abs, angle))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::polar(abs, angle)
+    });
     if rec {
         let edges = Edges::of([Some(abs), Some(angle)]);
         let body = PolarBackward { result: Saved::output(&out, 0) };
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[abs, angle]) {
-        let t = polar_tangent(abs, angle, &out)?;
-        rt::set_tangent(&out, t)?;
+        let t = polar_tangent(abs, angle, &out);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn polar_out_autograd(abs: &Tensor, angle: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("polar", &[abs, angle], &[&*out])?;
-    rt::below(|| ops::polar_out(abs, angle, out))
+    or_return!(rt::check_out("polar", &[abs, angle], &[&*out]));
+    let _below = rt::Below::new();
+    ops::polar_out(abs, angle, out)
 }
 /// Node of `sinc`.
 pub struct SincBackward {
@@ -2828,8 +3117,8 @@ impl Backward for SincBackward {
     const NAME: &'static str = "SincBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(sinc_backward(grad, self_)?);
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(sinc_backward(grad, self_)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -2839,56 +3128,64 @@ impl Backward for SincBackward {
 #[cold]
 #[inline(never)]
 fn sinc_tangent(self_: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> {
         let self_ = old;
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| sinc_backward(grad, self_))?])
+        sinc_backward(grad, self_)
     })
 }
 
 pub(super) fn sinc_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::sinc(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::sinc(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = SincBackward { self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = sinc_tangent(self_, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = sinc_tangent(self_, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn sinc_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
+    if rec {
         let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
-        rt::check_saved()?;
-        Some((edges, s_self_))
-    } else {
-        None
-    };
-    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
-    rt::below(|| ops::sinc_(self_))?;
-    if let Some((edges, s_self_)) = before {
+        or_return!(rt::check_saved());
+        or_return!({
+            let _below = rt::Below::new();
+            ops::sinc_(self_)
+        });
         let body = SincBackward { self_: s_self_ };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::sinc_(self_)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = sinc_tangent(self_, old.as_ref().unwrap_or(self_))?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = sinc_tangent(self_, old.as_ref().unwrap_or(self_));
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
 
 pub(super) fn sinc_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("sinc", &[self_], &[&*out])?;
-    rt::below(|| ops::sinc_out(self_, out))
+    or_return!(rt::check_out("sinc", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::sinc_out(self_, out)
 }
 /// Node of `frexp.Tensor`.
 pub struct FrexpBackward {
@@ -2898,8 +3195,8 @@ impl Backward for FrexpBackward {
     const NAME: &'static str = "FrexpBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result1 = &self.result1.unpack_last(cx, "result1")?;
-        let g0 = Some(div(grad, &ops::exp2(&result1)?)?);
+        let result1 = &or_return!(self.result1.unpack_last(cx, "result1"));
+        let g0 = Some(or_return!(div(grad, &ops::exp2(&result1)?)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -2908,7 +3205,10 @@ impl Backward for FrexpBackward {
 }
 pub(super) fn frexp_autograd(self_: &Tensor) -> Result<(Tensor, Tensor)> {
     let rec = rt::recording(&[self_]);
-    let (mut out0, out1) = rt::below(|| ops::frexp(self_))?;
+    let (mut out0, out1) = or_return!({
+        let _below = rt::Below::new();
+        ops::frexp(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = FrexpBackward { result1: Saved::input(&out1) };
@@ -2921,12 +3221,13 @@ pub(super) fn frexp_autograd(self_: &Tensor) -> Result<(Tensor, Tensor)> {
             let self_t = &self_t_;
             ok(div(self_t, &ops::exp2(&result1)?)).map(Some)
         })?;
-        rt::set_tangent(&out0, t)?;
+        rt::set_tangent(&out0, Ok(t))?;
     }
     Ok((out0, out1))
 }
 
 pub(super) fn frexp_out_autograd(self_: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
-    rt::check_out("frexp", &[self_], &[&*out0, &*out1])?;
-    rt::below(|| ops::frexp_out(self_, out0, out1))
+    or_return!(rt::check_out("frexp", &[self_], &[&*out0, &*out1]));
+    let _below = rt::Below::new();
+    ops::frexp_out(self_, out0, out1)
 }

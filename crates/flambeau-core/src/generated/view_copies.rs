@@ -3,7 +3,7 @@
 //! Operators of the family `view_copies`.
 
 #[allow(unused_imports)]
-use super::{D, a, args, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, calls, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::view_copies as f;
 
@@ -31,18 +31,15 @@ pub(super) static ALIAS_COPY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn alias_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::alias_copy(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::alias_copy, a)
 }
 fn alias_copy_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&ALIAS_COPY_INFO, &[&self_]) {
-        return ops::alias_copy(self_);
-    }
-    fallback(&ALIAS_COPY_INFO, &[&self_])
+    calls::adapt_t_to_t(&ALIAS_COPY_INFO, ops::alias_copy, self_)
 }
 
 fn alias_copy_out_cpu(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("aten::alias_copy", &[], &[&*out])?;
-    let r = f::alias_copy(self_)?;
+    let r = or_return!(f::alias_copy(self_));
     out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`ALIAS_COPY_OUT`].
@@ -70,17 +67,10 @@ pub(super) static ALIAS_COPY_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&ALIAS_COPY_INFO),
 };
 fn alias_copy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::alias_copy_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::alias_copy_out, a)
 }
 fn alias_copy_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&ALIAS_COPY_OUT_INFO, &[&self_, &&*out]) {
-        return ops::alias_copy_out(self_, out);
-    }
-    let v = call_fallback(&ALIAS_COPY_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&ALIAS_COPY_OUT_INFO, ops::alias_copy_out, self_, out)
 }
 
 fn as_strided_copy_cpu(
@@ -121,8 +111,7 @@ pub(super) static AS_STRIDED_COPY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn as_strided_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::as_strided_copy(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, &arg::<Vec<i64>>(a, 2)?, arg(a, 3)?)?
-        .into_values()
+    calls::boxed_t_is_is_oi_to_t(ops::as_strided_copy, a)
 }
 fn as_strided_copy_adaptor(
     self_: &Tensor,
@@ -130,10 +119,14 @@ fn as_strided_copy_adaptor(
     stride: &[i64],
     storage_offset: Option<i64>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&AS_STRIDED_COPY_INFO, &[&self_, &size, &stride, &storage_offset]) {
-        return ops::as_strided_copy(self_, size, stride, storage_offset);
-    }
-    fallback(&AS_STRIDED_COPY_INFO, &[&self_, &size, &stride, &storage_offset])
+    calls::adapt_t_is_is_oi_to_t(
+        &AS_STRIDED_COPY_INFO,
+        ops::as_strided_copy,
+        self_,
+        size,
+        stride,
+        storage_offset,
+    )
 }
 
 fn as_strided_copy_out_cpu(
@@ -144,7 +137,7 @@ fn as_strided_copy_out_cpu(
     out: &mut Tensor,
 ) -> Result<()> {
     out::refuse_gradients("aten::as_strided_copy", &[], &[&*out])?;
-    let r = f::as_strided_copy(self_, size, stride, storage_offset)?;
+    let r = or_return!(f::as_strided_copy(self_, size, stride, storage_offset));
     out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`AS_STRIDED_COPY_OUT`].
@@ -178,14 +171,14 @@ pub(super) static AS_STRIDED_COPY_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&AS_STRIDED_COPY_INFO),
 };
 fn as_strided_copy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 4)?;
-    ops::as_strided_copy_out(
-        tensor_arg(a, 0)?,
-        &arg::<Vec<i64>>(a, 1)?,
-        &arg::<Vec<i64>>(a, 2)?,
-        arg(a, 3)?,
-        &mut out,
-    )?;
+    let mut out = or_return!(arg::<Tensor>(a, 4));
+    or_return!(ops::as_strided_copy_out(
+        or_return!(tensor_arg(a, 0)),
+        &or_return!(arg::<Vec<i64>>(a, 1)),
+        &or_return!(arg::<Vec<i64>>(a, 2)),
+        or_return!(arg(a, 3)),
+        &mut out
+    ));
     Ok(vec![out.into_value()])
 }
 fn as_strided_copy_out_adaptor(
@@ -195,13 +188,12 @@ fn as_strided_copy_out_adaptor(
     storage_offset: Option<i64>,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) =
-        watched(&AS_STRIDED_COPY_OUT_INFO, &[&self_, &size, &stride, &storage_offset, &&*out])
-    {
+    let values_: &[&dyn AsValue] = &[&self_, &size, &stride, &storage_offset, &&*out];
+    if let Some(_seen) = watched(&AS_STRIDED_COPY_OUT_INFO, values_) {
         return ops::as_strided_copy_out(self_, size, stride, storage_offset, out);
     }
-    let v = call_fallback(&AS_STRIDED_COPY_OUT_INFO, &[&self_, &size, &stride, &storage_offset, &&*out])?;
-    *out = arg(&v, 0)?;
+    let v = or_return!(call_fallback(&AS_STRIDED_COPY_OUT_INFO, values_));
+    *out = or_return!(arg(&v, 0));
     Ok(())
 }
 
@@ -227,18 +219,15 @@ pub(super) static DETACH_COPY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn detach_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::detach_copy(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::detach_copy, a)
 }
 fn detach_copy_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&DETACH_COPY_INFO, &[&self_]) {
-        return ops::detach_copy(self_);
-    }
-    fallback(&DETACH_COPY_INFO, &[&self_])
+    calls::adapt_t_to_t(&DETACH_COPY_INFO, ops::detach_copy, self_)
 }
 
 fn detach_copy_out_cpu(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("detach_copy", &[self_], &[&*out])?;
-    let r = f::detach_copy(self_)?;
+    let r = or_return!(f::detach_copy(self_));
     out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`DETACH_COPY_OUT`].
@@ -266,17 +255,10 @@ pub(super) static DETACH_COPY_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&DETACH_COPY_INFO),
 };
 fn detach_copy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::detach_copy_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::detach_copy_out, a)
 }
 fn detach_copy_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&DETACH_COPY_OUT_INFO, &[&self_, &&*out]) {
-        return ops::detach_copy_out(self_, out);
-    }
-    let v = call_fallback(&DETACH_COPY_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&DETACH_COPY_OUT_INFO, ops::detach_copy_out, self_, out)
 }
 
 fn diagonal_copy_cpu(self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
@@ -312,18 +294,15 @@ pub(super) static DIAGONAL_COPY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn diagonal_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::diagonal_copy(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
+    calls::boxed_t_i_i_i_to_t(ops::diagonal_copy, a)
 }
 fn diagonal_copy_adaptor(self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
-    if let Some(_seen) = watched(&DIAGONAL_COPY_INFO, &[&self_, &offset, &dim1, &dim2]) {
-        return ops::diagonal_copy(self_, offset, dim1, dim2);
-    }
-    fallback(&DIAGONAL_COPY_INFO, &[&self_, &offset, &dim1, &dim2])
+    calls::adapt_t_i_i_i_to_t(&DIAGONAL_COPY_INFO, ops::diagonal_copy, self_, offset, dim1, dim2)
 }
 
 fn diagonal_copy_out_cpu(self_: &Tensor, offset: i64, dim1: i64, dim2: i64, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("aten::diagonal_copy", &[], &[&*out])?;
-    let r = f::diagonal_copy(self_, offset, dim1, dim2)?;
+    let r = or_return!(f::diagonal_copy(self_, offset, dim1, dim2));
     out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`DIAGONAL_COPY_OUT`].
@@ -357,9 +336,7 @@ pub(super) static DIAGONAL_COPY_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&DIAGONAL_COPY_INFO),
 };
 fn diagonal_copy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 4)?;
-    ops::diagonal_copy_out(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_i_i_i_w(ops::diagonal_copy_out, a)
 }
 fn diagonal_copy_out_adaptor(
     self_: &Tensor,
@@ -368,12 +345,7 @@ fn diagonal_copy_out_adaptor(
     dim2: i64,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&DIAGONAL_COPY_OUT_INFO, &[&self_, &offset, &dim1, &dim2, &&*out]) {
-        return ops::diagonal_copy_out(self_, offset, dim1, dim2, out);
-    }
-    let v = call_fallback(&DIAGONAL_COPY_OUT_INFO, &[&self_, &offset, &dim1, &dim2, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_i_i_i_w(&DIAGONAL_COPY_OUT_INFO, ops::diagonal_copy_out, self_, offset, dim1, dim2, out)
 }
 
 fn expand_copy_cpu(self_: &Tensor, size: &[i64], implicit: bool) -> Result<Tensor> {
@@ -408,18 +380,15 @@ pub(super) static EXPAND_COPY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn expand_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::expand_copy(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_is_b_to_t(ops::expand_copy, a)
 }
 fn expand_copy_adaptor(self_: &Tensor, size: &[i64], implicit: bool) -> Result<Tensor> {
-    if let Some(_seen) = watched(&EXPAND_COPY_INFO, &[&self_, &size, &implicit]) {
-        return ops::expand_copy(self_, size, implicit);
-    }
-    fallback(&EXPAND_COPY_INFO, &[&self_, &size, &implicit])
+    calls::adapt_t_is_b_to_t(&EXPAND_COPY_INFO, ops::expand_copy, self_, size, implicit)
 }
 
 fn expand_copy_out_cpu(self_: &Tensor, size: &[i64], implicit: bool, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("aten::expand_copy", &[], &[&*out])?;
-    let r = f::expand_copy(self_, size, implicit)?;
+    let r = or_return!(f::expand_copy(self_, size, implicit));
     out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`EXPAND_COPY_OUT`].
@@ -452,17 +421,10 @@ pub(super) static EXPAND_COPY_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&EXPAND_COPY_INFO),
 };
 fn expand_copy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 3)?;
-    ops::expand_copy_out(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_is_b_w(ops::expand_copy_out, a)
 }
 fn expand_copy_out_adaptor(self_: &Tensor, size: &[i64], implicit: bool, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&EXPAND_COPY_OUT_INFO, &[&self_, &size, &implicit, &&*out]) {
-        return ops::expand_copy_out(self_, size, implicit, out);
-    }
-    let v = call_fallback(&EXPAND_COPY_OUT_INFO, &[&self_, &size, &implicit, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_is_b_w(&EXPAND_COPY_OUT_INFO, ops::expand_copy_out, self_, size, implicit, out)
 }
 
 fn permute_copy_cpu(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
@@ -493,18 +455,15 @@ pub(super) static PERMUTE_COPY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn permute_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::permute_copy(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values()
+    calls::boxed_t_is_to_t(ops::permute_copy, a)
 }
 fn permute_copy_adaptor(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
-    if let Some(_seen) = watched(&PERMUTE_COPY_INFO, &[&self_, &dims]) {
-        return ops::permute_copy(self_, dims);
-    }
-    fallback(&PERMUTE_COPY_INFO, &[&self_, &dims])
+    calls::adapt_t_is_to_t(&PERMUTE_COPY_INFO, ops::permute_copy, self_, dims)
 }
 
 fn permute_copy_out_cpu(self_: &Tensor, dims: &[i64], out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("aten::permute_copy", &[], &[&*out])?;
-    let r = f::permute_copy(self_, dims)?;
+    let r = or_return!(f::permute_copy(self_, dims));
     out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`PERMUTE_COPY_OUT`].
@@ -536,17 +495,10 @@ pub(super) static PERMUTE_COPY_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&PERMUTE_COPY_INFO),
 };
 fn permute_copy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::permute_copy_out(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_is_w(ops::permute_copy_out, a)
 }
 fn permute_copy_out_adaptor(self_: &Tensor, dims: &[i64], out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&PERMUTE_COPY_OUT_INFO, &[&self_, &dims, &&*out]) {
-        return ops::permute_copy_out(self_, dims, out);
-    }
-    let v = call_fallback(&PERMUTE_COPY_OUT_INFO, &[&self_, &dims, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_is_w(&PERMUTE_COPY_OUT_INFO, ops::permute_copy_out, self_, dims, out)
 }
 
 fn select_copy_cpu(self_: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
@@ -581,18 +533,15 @@ pub(super) static SELECT_COPY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn select_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::select_copy(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_i_i_to_t(ops::select_copy, a)
 }
 fn select_copy_adaptor(self_: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SELECT_COPY_INFO, &[&self_, &dim, &index]) {
-        return ops::select_copy(self_, dim, index);
-    }
-    fallback(&SELECT_COPY_INFO, &[&self_, &dim, &index])
+    calls::adapt_t_i_i_to_t(&SELECT_COPY_INFO, ops::select_copy, self_, dim, index)
 }
 
 fn select_copy_out_cpu(self_: &Tensor, dim: i64, index: i64, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("aten::select_copy", &[], &[&*out])?;
-    let r = f::select_copy(self_, dim, index)?;
+    let r = or_return!(f::select_copy(self_, dim, index));
     out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`SELECT_COPY_OUT`].
@@ -625,17 +574,10 @@ pub(super) static SELECT_COPY_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&SELECT_COPY_INFO),
 };
 fn select_copy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 3)?;
-    ops::select_copy_out(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_i_i_w(ops::select_copy_out, a)
 }
 fn select_copy_out_adaptor(self_: &Tensor, dim: i64, index: i64, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&SELECT_COPY_OUT_INFO, &[&self_, &dim, &index, &&*out]) {
-        return ops::select_copy_out(self_, dim, index, out);
-    }
-    let v = call_fallback(&SELECT_COPY_OUT_INFO, &[&self_, &dim, &index, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_i_i_w(&SELECT_COPY_OUT_INFO, ops::select_copy_out, self_, dim, index, out)
 }
 
 fn slice_copy_cpu(
@@ -677,7 +619,7 @@ pub(super) static SLICE_COPY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn slice_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::slice_copy(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values()
+    calls::boxed_t_i_oi_oi_i_to_t(ops::slice_copy, a)
 }
 fn slice_copy_adaptor(
     self_: &Tensor,
@@ -686,10 +628,7 @@ fn slice_copy_adaptor(
     end: Option<i64>,
     step: i64,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SLICE_COPY_INFO, &[&self_, &dim, &start, &end, &step]) {
-        return ops::slice_copy(self_, dim, start, end, step);
-    }
-    fallback(&SLICE_COPY_INFO, &[&self_, &dim, &start, &end, &step])
+    calls::adapt_t_i_oi_oi_i_to_t(&SLICE_COPY_INFO, ops::slice_copy, self_, dim, start, end, step)
 }
 
 fn slice_copy_out_cpu(
@@ -701,7 +640,7 @@ fn slice_copy_out_cpu(
     out: &mut Tensor,
 ) -> Result<()> {
     out::refuse_gradients("aten::slice_copy", &[], &[&*out])?;
-    let r = f::slice_copy(self_, dim, start, end, step)?;
+    let r = or_return!(f::slice_copy(self_, dim, start, end, step));
     out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`SLICE_COPY_OUT`].
@@ -736,8 +675,15 @@ pub(super) static SLICE_COPY_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&SLICE_COPY_INFO),
 };
 fn slice_copy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 5)?;
-    ops::slice_copy_out(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, &mut out)?;
+    let mut out = or_return!(arg::<Tensor>(a, 5));
+    or_return!(ops::slice_copy_out(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        &mut out
+    ));
     Ok(vec![out.into_value()])
 }
 fn slice_copy_out_adaptor(
@@ -748,11 +694,12 @@ fn slice_copy_out_adaptor(
     step: i64,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&SLICE_COPY_OUT_INFO, &[&self_, &dim, &start, &end, &step, &&*out]) {
+    let values_: &[&dyn AsValue] = &[&self_, &dim, &start, &end, &step, &&*out];
+    if let Some(_seen) = watched(&SLICE_COPY_OUT_INFO, values_) {
         return ops::slice_copy_out(self_, dim, start, end, step, out);
     }
-    let v = call_fallback(&SLICE_COPY_OUT_INFO, &[&self_, &dim, &start, &end, &step, &&*out])?;
-    *out = arg(&v, 0)?;
+    let v = or_return!(call_fallback(&SLICE_COPY_OUT_INFO, values_));
+    *out = or_return!(arg(&v, 0));
     Ok(())
 }
 
@@ -781,18 +728,15 @@ pub(super) static SQUEEZE_COPY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn squeeze_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::squeeze_copy(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::squeeze_copy, a)
 }
 fn squeeze_copy_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SQUEEZE_COPY_INFO, &[&self_]) {
-        return ops::squeeze_copy(self_);
-    }
-    fallback(&SQUEEZE_COPY_INFO, &[&self_])
+    calls::adapt_t_to_t(&SQUEEZE_COPY_INFO, ops::squeeze_copy, self_)
 }
 
 fn squeeze_copy_out_cpu(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("aten::squeeze_copy", &[], &[&*out])?;
-    let r = f::squeeze_copy(self_)?;
+    let r = or_return!(f::squeeze_copy(self_));
     out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`SQUEEZE_COPY_OUT`].
@@ -820,17 +764,10 @@ pub(super) static SQUEEZE_COPY_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&SQUEEZE_COPY_INFO),
 };
 fn squeeze_copy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::squeeze_copy_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::squeeze_copy_out, a)
 }
 fn squeeze_copy_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&SQUEEZE_COPY_OUT_INFO, &[&self_, &&*out]) {
-        return ops::squeeze_copy_out(self_, out);
-    }
-    let v = call_fallback(&SQUEEZE_COPY_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&SQUEEZE_COPY_OUT_INFO, ops::squeeze_copy_out, self_, out)
 }
 
 fn squeeze_dim_copy_cpu(self_: &Tensor, dim: i64) -> Result<Tensor> {
@@ -861,18 +798,15 @@ pub(super) static SQUEEZE_DIM_COPY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn squeeze_dim_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::squeeze_dim_copy(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
+    calls::boxed_t_i_to_t(ops::squeeze_dim_copy, a)
 }
 fn squeeze_dim_copy_adaptor(self_: &Tensor, dim: i64) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SQUEEZE_DIM_COPY_INFO, &[&self_, &dim]) {
-        return ops::squeeze_dim_copy(self_, dim);
-    }
-    fallback(&SQUEEZE_DIM_COPY_INFO, &[&self_, &dim])
+    calls::adapt_t_i_to_t(&SQUEEZE_DIM_COPY_INFO, ops::squeeze_dim_copy, self_, dim)
 }
 
 fn squeeze_dim_copy_out_cpu(self_: &Tensor, dim: i64, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("aten::squeeze_copy", &[], &[&*out])?;
-    let r = f::squeeze_dim_copy(self_, dim)?;
+    let r = or_return!(f::squeeze_dim_copy(self_, dim));
     out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`SQUEEZE_DIM_COPY_OUT`].
@@ -904,17 +838,10 @@ pub(super) static SQUEEZE_DIM_COPY_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&SQUEEZE_DIM_COPY_INFO),
 };
 fn squeeze_dim_copy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::squeeze_dim_copy_out(tensor_arg(a, 0)?, arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_i_w(ops::squeeze_dim_copy_out, a)
 }
 fn squeeze_dim_copy_out_adaptor(self_: &Tensor, dim: i64, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&SQUEEZE_DIM_COPY_OUT_INFO, &[&self_, &dim, &&*out]) {
-        return ops::squeeze_dim_copy_out(self_, dim, out);
-    }
-    let v = call_fallback(&SQUEEZE_DIM_COPY_OUT_INFO, &[&self_, &dim, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_i_w(&SQUEEZE_DIM_COPY_OUT_INFO, ops::squeeze_dim_copy_out, self_, dim, out)
 }
 
 fn squeeze_dims_copy_cpu(self_: &Tensor, dim: &[i64]) -> Result<Tensor> {
@@ -945,18 +872,15 @@ pub(super) static SQUEEZE_DIMS_COPY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn squeeze_dims_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::squeeze_dims_copy(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values()
+    calls::boxed_t_is_to_t(ops::squeeze_dims_copy, a)
 }
 fn squeeze_dims_copy_adaptor(self_: &Tensor, dim: &[i64]) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SQUEEZE_DIMS_COPY_INFO, &[&self_, &dim]) {
-        return ops::squeeze_dims_copy(self_, dim);
-    }
-    fallback(&SQUEEZE_DIMS_COPY_INFO, &[&self_, &dim])
+    calls::adapt_t_is_to_t(&SQUEEZE_DIMS_COPY_INFO, ops::squeeze_dims_copy, self_, dim)
 }
 
 fn squeeze_dims_copy_out_cpu(self_: &Tensor, dim: &[i64], out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("aten::squeeze_copy", &[], &[&*out])?;
-    let r = f::squeeze_dims_copy(self_, dim)?;
+    let r = or_return!(f::squeeze_dims_copy(self_, dim));
     out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`SQUEEZE_DIMS_COPY_OUT`].
@@ -988,17 +912,10 @@ pub(super) static SQUEEZE_DIMS_COPY_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&SQUEEZE_DIMS_COPY_INFO),
 };
 fn squeeze_dims_copy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::squeeze_dims_copy_out(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_is_w(ops::squeeze_dims_copy_out, a)
 }
 fn squeeze_dims_copy_out_adaptor(self_: &Tensor, dim: &[i64], out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&SQUEEZE_DIMS_COPY_OUT_INFO, &[&self_, &dim, &&*out]) {
-        return ops::squeeze_dims_copy_out(self_, dim, out);
-    }
-    let v = call_fallback(&SQUEEZE_DIMS_COPY_OUT_INFO, &[&self_, &dim, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_is_w(&SQUEEZE_DIMS_COPY_OUT_INFO, ops::squeeze_dims_copy_out, self_, dim, out)
 }
 
 fn t_copy_cpu(self_: &Tensor) -> Result<Tensor> {
@@ -1025,18 +942,15 @@ pub(super) static T_COPY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn t_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::t_copy(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::t_copy, a)
 }
 fn t_copy_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&T_COPY_INFO, &[&self_]) {
-        return ops::t_copy(self_);
-    }
-    fallback(&T_COPY_INFO, &[&self_])
+    calls::adapt_t_to_t(&T_COPY_INFO, ops::t_copy, self_)
 }
 
 fn t_copy_out_cpu(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("aten::t_copy", &[], &[&*out])?;
-    let r = f::t_copy(self_)?;
+    let r = or_return!(f::t_copy(self_));
     out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`T_COPY_OUT`].
@@ -1063,17 +977,10 @@ pub(super) static T_COPY_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&T_COPY_INFO),
 };
 fn t_copy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::t_copy_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::t_copy_out, a)
 }
 fn t_copy_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&T_COPY_OUT_INFO, &[&self_, &&*out]) {
-        return ops::t_copy_out(self_, out);
-    }
-    let v = call_fallback(&T_COPY_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&T_COPY_OUT_INFO, ops::t_copy_out, self_, out)
 }
 
 fn transpose_copy_cpu(self_: &Tensor, dim0: i64, dim1: i64) -> Result<Tensor> {
@@ -1108,18 +1015,15 @@ pub(super) static TRANSPOSE_COPY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn transpose_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::transpose_copy(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_i_i_to_t(ops::transpose_copy, a)
 }
 fn transpose_copy_adaptor(self_: &Tensor, dim0: i64, dim1: i64) -> Result<Tensor> {
-    if let Some(_seen) = watched(&TRANSPOSE_COPY_INFO, &[&self_, &dim0, &dim1]) {
-        return ops::transpose_copy(self_, dim0, dim1);
-    }
-    fallback(&TRANSPOSE_COPY_INFO, &[&self_, &dim0, &dim1])
+    calls::adapt_t_i_i_to_t(&TRANSPOSE_COPY_INFO, ops::transpose_copy, self_, dim0, dim1)
 }
 
 fn transpose_copy_out_cpu(self_: &Tensor, dim0: i64, dim1: i64, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("aten::transpose_copy", &[], &[&*out])?;
-    let r = f::transpose_copy(self_, dim0, dim1)?;
+    let r = or_return!(f::transpose_copy(self_, dim0, dim1));
     out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`TRANSPOSE_COPY_OUT`].
@@ -1152,17 +1056,10 @@ pub(super) static TRANSPOSE_COPY_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&TRANSPOSE_COPY_INFO),
 };
 fn transpose_copy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 3)?;
-    ops::transpose_copy_out(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_i_i_w(ops::transpose_copy_out, a)
 }
 fn transpose_copy_out_adaptor(self_: &Tensor, dim0: i64, dim1: i64, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&TRANSPOSE_COPY_OUT_INFO, &[&self_, &dim0, &dim1, &&*out]) {
-        return ops::transpose_copy_out(self_, dim0, dim1, out);
-    }
-    let v = call_fallback(&TRANSPOSE_COPY_OUT_INFO, &[&self_, &dim0, &dim1, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_i_i_w(&TRANSPOSE_COPY_OUT_INFO, ops::transpose_copy_out, self_, dim0, dim1, out)
 }
 
 fn unfold_copy_cpu(self_: &Tensor, dimension: i64, size: i64, step: i64) -> Result<Tensor> {
@@ -1198,18 +1095,15 @@ pub(super) static UNFOLD_COPY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn unfold_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::unfold_copy(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
+    calls::boxed_t_i_i_i_to_t(ops::unfold_copy, a)
 }
 fn unfold_copy_adaptor(self_: &Tensor, dimension: i64, size: i64, step: i64) -> Result<Tensor> {
-    if let Some(_seen) = watched(&UNFOLD_COPY_INFO, &[&self_, &dimension, &size, &step]) {
-        return ops::unfold_copy(self_, dimension, size, step);
-    }
-    fallback(&UNFOLD_COPY_INFO, &[&self_, &dimension, &size, &step])
+    calls::adapt_t_i_i_i_to_t(&UNFOLD_COPY_INFO, ops::unfold_copy, self_, dimension, size, step)
 }
 
 fn unfold_copy_out_cpu(self_: &Tensor, dimension: i64, size: i64, step: i64, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("aten::unfold_copy", &[], &[&*out])?;
-    let r = f::unfold_copy(self_, dimension, size, step)?;
+    let r = or_return!(f::unfold_copy(self_, dimension, size, step));
     out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`UNFOLD_COPY_OUT`].
@@ -1243,9 +1137,7 @@ pub(super) static UNFOLD_COPY_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&UNFOLD_COPY_INFO),
 };
 fn unfold_copy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 4)?;
-    ops::unfold_copy_out(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_i_i_i_w(ops::unfold_copy_out, a)
 }
 fn unfold_copy_out_adaptor(
     self_: &Tensor,
@@ -1254,12 +1146,7 @@ fn unfold_copy_out_adaptor(
     step: i64,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&UNFOLD_COPY_OUT_INFO, &[&self_, &dimension, &size, &step, &&*out]) {
-        return ops::unfold_copy_out(self_, dimension, size, step, out);
-    }
-    let v = call_fallback(&UNFOLD_COPY_OUT_INFO, &[&self_, &dimension, &size, &step, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_i_i_i_w(&UNFOLD_COPY_OUT_INFO, ops::unfold_copy_out, self_, dimension, size, step, out)
 }
 
 fn unsqueeze_copy_cpu(self_: &Tensor, dim: i64) -> Result<Tensor> {
@@ -1290,18 +1177,15 @@ pub(super) static UNSQUEEZE_COPY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn unsqueeze_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::unsqueeze_copy(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
+    calls::boxed_t_i_to_t(ops::unsqueeze_copy, a)
 }
 fn unsqueeze_copy_adaptor(self_: &Tensor, dim: i64) -> Result<Tensor> {
-    if let Some(_seen) = watched(&UNSQUEEZE_COPY_INFO, &[&self_, &dim]) {
-        return ops::unsqueeze_copy(self_, dim);
-    }
-    fallback(&UNSQUEEZE_COPY_INFO, &[&self_, &dim])
+    calls::adapt_t_i_to_t(&UNSQUEEZE_COPY_INFO, ops::unsqueeze_copy, self_, dim)
 }
 
 fn unsqueeze_copy_out_cpu(self_: &Tensor, dim: i64, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("aten::unsqueeze_copy", &[], &[&*out])?;
-    let r = f::unsqueeze_copy(self_, dim)?;
+    let r = or_return!(f::unsqueeze_copy(self_, dim));
     out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`UNSQUEEZE_COPY_OUT`].
@@ -1333,17 +1217,10 @@ pub(super) static UNSQUEEZE_COPY_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&UNSQUEEZE_COPY_INFO),
 };
 fn unsqueeze_copy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::unsqueeze_copy_out(tensor_arg(a, 0)?, arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_i_w(ops::unsqueeze_copy_out, a)
 }
 fn unsqueeze_copy_out_adaptor(self_: &Tensor, dim: i64, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&UNSQUEEZE_COPY_OUT_INFO, &[&self_, &dim, &&*out]) {
-        return ops::unsqueeze_copy_out(self_, dim, out);
-    }
-    let v = call_fallback(&UNSQUEEZE_COPY_OUT_INFO, &[&self_, &dim, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_i_w(&UNSQUEEZE_COPY_OUT_INFO, ops::unsqueeze_copy_out, self_, dim, out)
 }
 
 fn view_copy_cpu(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
@@ -1373,18 +1250,15 @@ pub(super) static VIEW_COPY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn view_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::view_copy(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values()
+    calls::boxed_t_is_to_t(ops::view_copy, a)
 }
 fn view_copy_adaptor(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
-    if let Some(_seen) = watched(&VIEW_COPY_INFO, &[&self_, &size]) {
-        return ops::view_copy(self_, size);
-    }
-    fallback(&VIEW_COPY_INFO, &[&self_, &size])
+    calls::adapt_t_is_to_t(&VIEW_COPY_INFO, ops::view_copy, self_, size)
 }
 
 fn view_copy_out_cpu(self_: &Tensor, size: &[i64], out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("aten::view_copy", &[], &[&*out])?;
-    let r = f::view_copy(self_, size)?;
+    let r = or_return!(f::view_copy(self_, size));
     out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`VIEW_COPY_OUT`].
@@ -1416,17 +1290,10 @@ pub(super) static VIEW_COPY_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&VIEW_COPY_INFO),
 };
 fn view_copy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::view_copy_out(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_is_w(ops::view_copy_out, a)
 }
 fn view_copy_out_adaptor(self_: &Tensor, size: &[i64], out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&VIEW_COPY_OUT_INFO, &[&self_, &size, &&*out]) {
-        return ops::view_copy_out(self_, size, out);
-    }
-    let v = call_fallback(&VIEW_COPY_OUT_INFO, &[&self_, &size, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_is_w(&VIEW_COPY_OUT_INFO, ops::view_copy_out, self_, size, out)
 }
 
 /// Type of [`VIEW_DTYPE_COPY`].
@@ -1454,18 +1321,15 @@ pub(super) static VIEW_DTYPE_COPY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn view_dtype_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::view_dtype_copy(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
+    calls::boxed_t_d_to_t(ops::view_dtype_copy, a)
 }
 fn view_dtype_copy_adaptor(self_: &Tensor, dtype: DType) -> Result<Tensor> {
-    if let Some(_seen) = watched(&VIEW_DTYPE_COPY_INFO, &[&self_, &dtype]) {
-        return ops::view_dtype_copy(self_, dtype);
-    }
-    fallback(&VIEW_DTYPE_COPY_INFO, &[&self_, &dtype])
+    calls::adapt_t_d_to_t(&VIEW_DTYPE_COPY_INFO, ops::view_dtype_copy, self_, dtype)
 }
 
 fn view_dtype_copy_out_cpu(self_: &Tensor, dtype: DType, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("view_copy", &[self_], &[&*out])?;
-    let r = f::view_dtype_copy(self_, dtype)?;
+    let r = or_return!(f::view_dtype_copy(self_, dtype));
     out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`VIEW_DTYPE_COPY_OUT`].
@@ -1497,16 +1361,17 @@ pub(super) static VIEW_DTYPE_COPY_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&VIEW_DTYPE_COPY_INFO),
 };
 fn view_dtype_copy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::view_dtype_copy_out(tensor_arg(a, 0)?, arg(a, 1)?, &mut out)?;
+    let mut out = or_return!(arg::<Tensor>(a, 2));
+    or_return!(ops::view_dtype_copy_out(or_return!(tensor_arg(a, 0)), or_return!(arg(a, 1)), &mut out));
     Ok(vec![out.into_value()])
 }
 fn view_dtype_copy_out_adaptor(self_: &Tensor, dtype: DType, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&VIEW_DTYPE_COPY_OUT_INFO, &[&self_, &dtype, &&*out]) {
+    let values_: &[&dyn AsValue] = &[&self_, &dtype, &&*out];
+    if let Some(_seen) = watched(&VIEW_DTYPE_COPY_OUT_INFO, values_) {
         return ops::view_dtype_copy_out(self_, dtype, out);
     }
-    let v = call_fallback(&VIEW_DTYPE_COPY_OUT_INFO, &[&self_, &dtype, &&*out])?;
-    *out = arg(&v, 0)?;
+    let v = or_return!(call_fallback(&VIEW_DTYPE_COPY_OUT_INFO, values_));
+    *out = or_return!(arg(&v, 0));
     Ok(())
 }
 
@@ -1535,18 +1400,15 @@ pub(super) static VIEW_AS_REAL_COPY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn view_as_real_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::view_as_real_copy(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::view_as_real_copy, a)
 }
 fn view_as_real_copy_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&VIEW_AS_REAL_COPY_INFO, &[&self_]) {
-        return ops::view_as_real_copy(self_);
-    }
-    fallback(&VIEW_AS_REAL_COPY_INFO, &[&self_])
+    calls::adapt_t_to_t(&VIEW_AS_REAL_COPY_INFO, ops::view_as_real_copy, self_)
 }
 
 fn view_as_real_copy_out_cpu(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("view_as_real_copy", &[self_], &[&*out])?;
-    let r = f::view_as_real_copy(self_)?;
+    let r = or_return!(f::view_as_real_copy(self_));
     out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`VIEW_AS_REAL_COPY_OUT`].
@@ -1574,17 +1436,10 @@ pub(super) static VIEW_AS_REAL_COPY_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&VIEW_AS_REAL_COPY_INFO),
 };
 fn view_as_real_copy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::view_as_real_copy_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::view_as_real_copy_out, a)
 }
 fn view_as_real_copy_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&VIEW_AS_REAL_COPY_OUT_INFO, &[&self_, &&*out]) {
-        return ops::view_as_real_copy_out(self_, out);
-    }
-    let v = call_fallback(&VIEW_AS_REAL_COPY_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&VIEW_AS_REAL_COPY_OUT_INFO, ops::view_as_real_copy_out, self_, out)
 }
 
 fn view_as_complex_copy_cpu(self_: &Tensor) -> Result<Tensor> {
@@ -1612,18 +1467,15 @@ pub(super) static VIEW_AS_COMPLEX_COPY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn view_as_complex_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::view_as_complex_copy(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::view_as_complex_copy, a)
 }
 fn view_as_complex_copy_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&VIEW_AS_COMPLEX_COPY_INFO, &[&self_]) {
-        return ops::view_as_complex_copy(self_);
-    }
-    fallback(&VIEW_AS_COMPLEX_COPY_INFO, &[&self_])
+    calls::adapt_t_to_t(&VIEW_AS_COMPLEX_COPY_INFO, ops::view_as_complex_copy, self_)
 }
 
 fn view_as_complex_copy_out_cpu(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("view_as_complex_copy", &[self_], &[&*out])?;
-    let r = f::view_as_complex_copy(self_)?;
+    let r = or_return!(f::view_as_complex_copy(self_));
     out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`VIEW_AS_COMPLEX_COPY_OUT`].
@@ -1654,17 +1506,10 @@ pub(super) static VIEW_AS_COMPLEX_COPY_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&VIEW_AS_COMPLEX_COPY_INFO),
 };
 fn view_as_complex_copy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::view_as_complex_copy_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::view_as_complex_copy_out, a)
 }
 fn view_as_complex_copy_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&VIEW_AS_COMPLEX_COPY_OUT_INFO, &[&self_, &&*out]) {
-        return ops::view_as_complex_copy_out(self_, out);
-    }
-    let v = call_fallback(&VIEW_AS_COMPLEX_COPY_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&VIEW_AS_COMPLEX_COPY_OUT_INFO, ops::view_as_complex_copy_out, self_, out)
 }
 
 fn unbind_copy_cpu(self_: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
@@ -1695,13 +1540,10 @@ pub(super) static UNBIND_COPY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn unbind_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::unbind_copy(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
+    calls::boxed_t_i_to_ts(ops::unbind_copy, a)
 }
 fn unbind_copy_adaptor(self_: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&UNBIND_COPY_INFO, &[&self_, &dim]) {
-        return ops::unbind_copy(self_, dim);
-    }
-    fallback(&UNBIND_COPY_INFO, &[&self_, &dim])
+    calls::adapt_t_i_to_ts(&UNBIND_COPY_INFO, ops::unbind_copy, self_, dim)
 }
 
 fn split_copy_cpu(self_: &Tensor, split_size: i64, dim: i64) -> Result<Vec<Tensor>> {
@@ -1735,13 +1577,10 @@ pub(super) static SPLIT_COPY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn split_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::split_copy(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_i_i_to_ts(ops::split_copy, a)
 }
 fn split_copy_adaptor(self_: &Tensor, split_size: i64, dim: i64) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&SPLIT_COPY_INFO, &[&self_, &split_size, &dim]) {
-        return ops::split_copy(self_, split_size, dim);
-    }
-    fallback(&SPLIT_COPY_INFO, &[&self_, &split_size, &dim])
+    calls::adapt_t_i_i_to_ts(&SPLIT_COPY_INFO, ops::split_copy, self_, split_size, dim)
 }
 
 fn split_with_sizes_copy_cpu(self_: &Tensor, split_sizes: &[i64], dim: i64) -> Result<Vec<Tensor>> {
@@ -1776,13 +1615,16 @@ pub(super) static SPLIT_WITH_SIZES_COPY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn split_with_sizes_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::split_with_sizes_copy(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_is_i_to_ts(ops::split_with_sizes_copy, a)
 }
 fn split_with_sizes_copy_adaptor(self_: &Tensor, split_sizes: &[i64], dim: i64) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&SPLIT_WITH_SIZES_COPY_INFO, &[&self_, &split_sizes, &dim]) {
-        return ops::split_with_sizes_copy(self_, split_sizes, dim);
-    }
-    fallback(&SPLIT_WITH_SIZES_COPY_INFO, &[&self_, &split_sizes, &dim])
+    calls::adapt_t_is_i_to_ts(
+        &SPLIT_WITH_SIZES_COPY_INFO,
+        ops::split_with_sizes_copy,
+        self_,
+        split_sizes,
+        dim,
+    )
 }
 
 /// Type of [`UNSAFE_CHUNK`].
@@ -1814,13 +1656,10 @@ pub(super) static UNSAFE_CHUNK_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn unsafe_chunk_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::unsafe_chunk(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_i_i_to_ts(ops::unsafe_chunk, a)
 }
 fn unsafe_chunk_adaptor(self_: &Tensor, chunks: i64, dim: i64) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&UNSAFE_CHUNK_INFO, &[&self_, &chunks, &dim]) {
-        return ops::unsafe_chunk(self_, chunks, dim);
-    }
-    fallback(&UNSAFE_CHUNK_INFO, &[&self_, &chunks, &dim])
+    calls::adapt_t_i_i_to_ts(&UNSAFE_CHUNK_INFO, ops::unsafe_chunk, self_, chunks, dim)
 }
 
 fn unsafe_split_cpu(self_: &Tensor, split_size: i64, dim: i64) -> Result<Vec<Tensor>> {
@@ -1855,13 +1694,10 @@ pub(super) static UNSAFE_SPLIT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn unsafe_split_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::unsafe_split(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_i_i_to_ts(ops::unsafe_split, a)
 }
 fn unsafe_split_adaptor(self_: &Tensor, split_size: i64, dim: i64) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&UNSAFE_SPLIT_INFO, &[&self_, &split_size, &dim]) {
-        return ops::unsafe_split(self_, split_size, dim);
-    }
-    fallback(&UNSAFE_SPLIT_INFO, &[&self_, &split_size, &dim])
+    calls::adapt_t_i_i_to_ts(&UNSAFE_SPLIT_INFO, ops::unsafe_split, self_, split_size, dim)
 }
 
 fn unsafe_split_with_sizes_cpu(self_: &Tensor, split_sizes: &[i64], dim: i64) -> Result<Vec<Tensor>> {
@@ -1899,11 +1735,14 @@ pub(super) static UNSAFE_SPLIT_WITH_SIZES_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn unsafe_split_with_sizes_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::unsafe_split_with_sizes(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_is_i_to_ts(ops::unsafe_split_with_sizes, a)
 }
 fn unsafe_split_with_sizes_adaptor(self_: &Tensor, split_sizes: &[i64], dim: i64) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&UNSAFE_SPLIT_WITH_SIZES_INFO, &[&self_, &split_sizes, &dim]) {
-        return ops::unsafe_split_with_sizes(self_, split_sizes, dim);
-    }
-    fallback(&UNSAFE_SPLIT_WITH_SIZES_INFO, &[&self_, &split_sizes, &dim])
+    calls::adapt_t_is_i_to_ts(
+        &UNSAFE_SPLIT_WITH_SIZES_INFO,
+        ops::unsafe_split_with_sizes,
+        self_,
+        split_sizes,
+        dim,
+    )
 }

@@ -3,7 +3,7 @@
 //! Operators of the family `views`.
 
 #[allow(unused_imports)]
-use super::{D, a, args, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, calls, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::views as f;
 
@@ -41,13 +41,10 @@ pub(super) static VIEW_INFO: OpInfo = OpInfo {
     functional: Some(&super::view_copies::VIEW_COPY_INFO),
 };
 fn view_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::view(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values()
+    calls::boxed_t_is_to_t(ops::view, a)
 }
 fn view_adaptor(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
-    if let Some(_seen) = watched(&VIEW_INFO, &[&self_, &size]) {
-        return ops::view(self_, size);
-    }
-    fallback(&VIEW_INFO, &[&self_, &size])
+    calls::adapt_t_is_to_t(&VIEW_INFO, ops::view, self_, size)
 }
 
 /// Type of [`VIEW_DTYPE`].
@@ -83,13 +80,10 @@ pub(super) static VIEW_DTYPE_INFO: OpInfo = OpInfo {
     functional: Some(&super::view_copies::VIEW_DTYPE_COPY_INFO),
 };
 fn view_dtype_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::view_dtype(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
+    calls::boxed_t_d_to_t(ops::view_dtype, a)
 }
 fn view_dtype_adaptor(self_: &Tensor, dtype: DType) -> Result<Tensor> {
-    if let Some(_seen) = watched(&VIEW_DTYPE_INFO, &[&self_, &dtype]) {
-        return ops::view_dtype(self_, dtype);
-    }
-    fallback(&VIEW_DTYPE_INFO, &[&self_, &dtype])
+    calls::adapt_t_d_to_t(&VIEW_DTYPE_INFO, ops::view_dtype, self_, dtype)
 }
 
 /// Type of [`AS_STRIDED`].
@@ -131,8 +125,7 @@ pub(super) static AS_STRIDED_INFO: OpInfo = OpInfo {
     functional: Some(&super::view_copies::AS_STRIDED_COPY_INFO),
 };
 fn as_strided_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::as_strided(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, &arg::<Vec<i64>>(a, 2)?, arg(a, 3)?)?
-        .into_values()
+    calls::boxed_t_is_is_oi_to_t(ops::as_strided, a)
 }
 fn as_strided_adaptor(
     self_: &Tensor,
@@ -140,10 +133,7 @@ fn as_strided_adaptor(
     stride: &[i64],
     storage_offset: Option<i64>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&AS_STRIDED_INFO, &[&self_, &size, &stride, &storage_offset]) {
-        return ops::as_strided(self_, size, stride, storage_offset);
-    }
-    fallback(&AS_STRIDED_INFO, &[&self_, &size, &stride, &storage_offset])
+    calls::adapt_t_is_is_oi_to_t(&AS_STRIDED_INFO, ops::as_strided, self_, size, stride, storage_offset)
 }
 
 /// Type of [`TRANSPOSE`].
@@ -184,13 +174,10 @@ pub(super) static TRANSPOSE_INFO: OpInfo = OpInfo {
     functional: Some(&super::view_copies::TRANSPOSE_COPY_INFO),
 };
 fn transpose_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::transpose(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_i_i_to_t(ops::transpose, a)
 }
 fn transpose_adaptor(self_: &Tensor, dim0: i64, dim1: i64) -> Result<Tensor> {
-    if let Some(_seen) = watched(&TRANSPOSE_INFO, &[&self_, &dim0, &dim1]) {
-        return ops::transpose(self_, dim0, dim1);
-    }
-    fallback(&TRANSPOSE_INFO, &[&self_, &dim0, &dim1])
+    calls::adapt_t_i_i_to_t(&TRANSPOSE_INFO, ops::transpose, self_, dim0, dim1)
 }
 
 /// Type of [`PERMUTE`].
@@ -227,13 +214,10 @@ pub(super) static PERMUTE_INFO: OpInfo = OpInfo {
     functional: Some(&super::view_copies::PERMUTE_COPY_INFO),
 };
 fn permute_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::permute(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values()
+    calls::boxed_t_is_to_t(ops::permute, a)
 }
 fn permute_adaptor(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
-    if let Some(_seen) = watched(&PERMUTE_INFO, &[&self_, &dims]) {
-        return ops::permute(self_, dims);
-    }
-    fallback(&PERMUTE_INFO, &[&self_, &dims])
+    calls::adapt_t_is_to_t(&PERMUTE_INFO, ops::permute, self_, dims)
 }
 
 /// Type of [`EXPAND`].
@@ -274,13 +258,10 @@ pub(super) static EXPAND_INFO: OpInfo = OpInfo {
     functional: Some(&super::view_copies::EXPAND_COPY_INFO),
 };
 fn expand_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::expand(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_is_b_to_t(ops::expand, a)
 }
 fn expand_adaptor(self_: &Tensor, size: &[i64], implicit: bool) -> Result<Tensor> {
-    if let Some(_seen) = watched(&EXPAND_INFO, &[&self_, &size, &implicit]) {
-        return ops::expand(self_, size, implicit);
-    }
-    fallback(&EXPAND_INFO, &[&self_, &size, &implicit])
+    calls::adapt_t_is_b_to_t(&EXPAND_INFO, ops::expand, self_, size, implicit)
 }
 
 /// Type of [`UNSQUEEZE`].
@@ -317,13 +298,10 @@ pub(super) static UNSQUEEZE_INFO: OpInfo = OpInfo {
     functional: Some(&super::view_copies::UNSQUEEZE_COPY_INFO),
 };
 fn unsqueeze_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::unsqueeze(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
+    calls::boxed_t_i_to_t(ops::unsqueeze, a)
 }
 fn unsqueeze_adaptor(self_: &Tensor, dim: i64) -> Result<Tensor> {
-    if let Some(_seen) = watched(&UNSQUEEZE_INFO, &[&self_, &dim]) {
-        return ops::unsqueeze(self_, dim);
-    }
-    fallback(&UNSQUEEZE_INFO, &[&self_, &dim])
+    calls::adapt_t_i_to_t(&UNSQUEEZE_INFO, ops::unsqueeze, self_, dim)
 }
 
 /// Type of [`SQUEEZE`].
@@ -357,13 +335,10 @@ pub(super) static SQUEEZE_INFO: OpInfo = OpInfo {
     functional: Some(&super::view_copies::SQUEEZE_COPY_INFO),
 };
 fn squeeze_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::squeeze(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::squeeze, a)
 }
 fn squeeze_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SQUEEZE_INFO, &[&self_]) {
-        return ops::squeeze(self_);
-    }
-    fallback(&SQUEEZE_INFO, &[&self_])
+    calls::adapt_t_to_t(&SQUEEZE_INFO, ops::squeeze, self_)
 }
 
 /// Type of [`SQUEEZE_DIM`].
@@ -400,13 +375,10 @@ pub(super) static SQUEEZE_DIM_INFO: OpInfo = OpInfo {
     functional: Some(&super::view_copies::SQUEEZE_DIM_COPY_INFO),
 };
 fn squeeze_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::squeeze_dim(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
+    calls::boxed_t_i_to_t(ops::squeeze_dim, a)
 }
 fn squeeze_dim_adaptor(self_: &Tensor, dim: i64) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SQUEEZE_DIM_INFO, &[&self_, &dim]) {
-        return ops::squeeze_dim(self_, dim);
-    }
-    fallback(&SQUEEZE_DIM_INFO, &[&self_, &dim])
+    calls::adapt_t_i_to_t(&SQUEEZE_DIM_INFO, ops::squeeze_dim, self_, dim)
 }
 
 /// Type of [`SQUEEZE_DIMS`].
@@ -443,13 +415,10 @@ pub(super) static SQUEEZE_DIMS_INFO: OpInfo = OpInfo {
     functional: Some(&super::view_copies::SQUEEZE_DIMS_COPY_INFO),
 };
 fn squeeze_dims_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::squeeze_dims(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values()
+    calls::boxed_t_is_to_t(ops::squeeze_dims, a)
 }
 fn squeeze_dims_adaptor(self_: &Tensor, dim: &[i64]) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SQUEEZE_DIMS_INFO, &[&self_, &dim]) {
-        return ops::squeeze_dims(self_, dim);
-    }
-    fallback(&SQUEEZE_DIMS_INFO, &[&self_, &dim])
+    calls::adapt_t_is_to_t(&SQUEEZE_DIMS_INFO, ops::squeeze_dims, self_, dim)
 }
 
 /// Type of [`SELECT`].
@@ -490,13 +459,10 @@ pub(super) static SELECT_INFO: OpInfo = OpInfo {
     functional: Some(&super::view_copies::SELECT_COPY_INFO),
 };
 fn select_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::select(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_i_i_to_t(ops::select, a)
 }
 fn select_adaptor(self_: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SELECT_INFO, &[&self_, &dim, &index]) {
-        return ops::select(self_, dim, index);
-    }
-    fallback(&SELECT_INFO, &[&self_, &dim, &index])
+    calls::adapt_t_i_i_to_t(&SELECT_INFO, ops::select, self_, dim, index)
 }
 
 /// Type of [`SLICE`].
@@ -539,7 +505,7 @@ pub(super) static SLICE_INFO: OpInfo = OpInfo {
     functional: Some(&super::view_copies::SLICE_COPY_INFO),
 };
 fn slice_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::slice(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values()
+    calls::boxed_t_i_oi_oi_i_to_t(ops::slice, a)
 }
 fn slice_adaptor(
     self_: &Tensor,
@@ -548,10 +514,7 @@ fn slice_adaptor(
     end: Option<i64>,
     step: i64,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SLICE_INFO, &[&self_, &dim, &start, &end, &step]) {
-        return ops::slice(self_, dim, start, end, step);
-    }
-    fallback(&SLICE_INFO, &[&self_, &dim, &start, &end, &step])
+    calls::adapt_t_i_oi_oi_i_to_t(&SLICE_INFO, ops::slice, self_, dim, start, end, step)
 }
 
 /// Type of [`DIAGONAL`].
@@ -593,13 +556,10 @@ pub(super) static DIAGONAL_INFO: OpInfo = OpInfo {
     functional: Some(&super::view_copies::DIAGONAL_COPY_INFO),
 };
 fn diagonal_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::diagonal(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
+    calls::boxed_t_i_i_i_to_t(ops::diagonal, a)
 }
 fn diagonal_adaptor(self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
-    if let Some(_seen) = watched(&DIAGONAL_INFO, &[&self_, &offset, &dim1, &dim2]) {
-        return ops::diagonal(self_, offset, dim1, dim2);
-    }
-    fallback(&DIAGONAL_INFO, &[&self_, &offset, &dim1, &dim2])
+    calls::adapt_t_i_i_i_to_t(&DIAGONAL_INFO, ops::diagonal, self_, offset, dim1, dim2)
 }
 
 /// Type of [`UNFOLD`].
@@ -641,13 +601,10 @@ pub(super) static UNFOLD_INFO: OpInfo = OpInfo {
     functional: Some(&super::view_copies::UNFOLD_COPY_INFO),
 };
 fn unfold_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::unfold(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
+    calls::boxed_t_i_i_i_to_t(ops::unfold, a)
 }
 fn unfold_adaptor(self_: &Tensor, dimension: i64, size: i64, step: i64) -> Result<Tensor> {
-    if let Some(_seen) = watched(&UNFOLD_INFO, &[&self_, &dimension, &size, &step]) {
-        return ops::unfold(self_, dimension, size, step);
-    }
-    fallback(&UNFOLD_INFO, &[&self_, &dimension, &size, &step])
+    calls::adapt_t_i_i_i_to_t(&UNFOLD_INFO, ops::unfold, self_, dimension, size, step)
 }
 
 /// Type of [`UNBIND`].
@@ -684,13 +641,10 @@ pub(super) static UNBIND_INFO: OpInfo = OpInfo {
     functional: Some(&super::view_copies::UNBIND_COPY_INFO),
 };
 fn unbind_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::unbind(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
+    calls::boxed_t_i_to_ts(ops::unbind, a)
 }
 fn unbind_adaptor(self_: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&UNBIND_INFO, &[&self_, &dim]) {
-        return ops::unbind(self_, dim);
-    }
-    fallback(&UNBIND_INFO, &[&self_, &dim])
+    calls::adapt_t_i_to_ts(&UNBIND_INFO, ops::unbind, self_, dim)
 }
 
 /// Type of [`SPLIT`].
@@ -731,13 +685,10 @@ pub(super) static SPLIT_INFO: OpInfo = OpInfo {
     functional: Some(&super::view_copies::SPLIT_COPY_INFO),
 };
 fn split_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::split(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_i_i_to_ts(ops::split, a)
 }
 fn split_adaptor(self_: &Tensor, split_size: i64, dim: i64) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&SPLIT_INFO, &[&self_, &split_size, &dim]) {
-        return ops::split(self_, split_size, dim);
-    }
-    fallback(&SPLIT_INFO, &[&self_, &split_size, &dim])
+    calls::adapt_t_i_i_to_ts(&SPLIT_INFO, ops::split, self_, split_size, dim)
 }
 
 /// Type of [`SPLIT_WITH_SIZES`].
@@ -778,13 +729,10 @@ pub(super) static SPLIT_WITH_SIZES_INFO: OpInfo = OpInfo {
     functional: Some(&super::view_copies::SPLIT_WITH_SIZES_COPY_INFO),
 };
 fn split_with_sizes_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::split_with_sizes(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_is_i_to_ts(ops::split_with_sizes, a)
 }
 fn split_with_sizes_adaptor(self_: &Tensor, split_sizes: &[i64], dim: i64) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&SPLIT_WITH_SIZES_INFO, &[&self_, &split_sizes, &dim]) {
-        return ops::split_with_sizes(self_, split_sizes, dim);
-    }
-    fallback(&SPLIT_WITH_SIZES_INFO, &[&self_, &split_sizes, &dim])
+    calls::adapt_t_is_i_to_ts(&SPLIT_WITH_SIZES_INFO, ops::split_with_sizes, self_, split_sizes, dim)
 }
 
 /// Type of [`ALIAS`].
@@ -818,13 +766,10 @@ pub(super) static ALIAS_INFO: OpInfo = OpInfo {
     functional: Some(&super::view_copies::ALIAS_COPY_INFO),
 };
 fn alias_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::alias(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::alias, a)
 }
 fn alias_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&ALIAS_INFO, &[&self_]) {
-        return ops::alias(self_);
-    }
-    fallback(&ALIAS_INFO, &[&self_])
+    calls::adapt_t_to_t(&ALIAS_INFO, ops::alias, self_)
 }
 
 /// Type of [`DETACH`].
@@ -852,13 +797,10 @@ pub(super) static DETACH_INFO: OpInfo = OpInfo {
     functional: Some(&super::view_copies::DETACH_COPY_INFO),
 };
 fn detach_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::detach(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::detach, a)
 }
 fn detach_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&DETACH_INFO, &[&self_]) {
-        return ops::detach(self_);
-    }
-    fallback(&DETACH_INFO, &[&self_])
+    calls::adapt_t_to_t(&DETACH_INFO, ops::detach, self_)
 }
 
 /// Type of [`VIEW_AS_REAL`].
@@ -892,13 +834,10 @@ pub(super) static VIEW_AS_REAL_INFO: OpInfo = OpInfo {
     functional: Some(&super::view_copies::VIEW_AS_REAL_COPY_INFO),
 };
 fn view_as_real_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::view_as_real(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::view_as_real, a)
 }
 fn view_as_real_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&VIEW_AS_REAL_INFO, &[&self_]) {
-        return ops::view_as_real(self_);
-    }
-    fallback(&VIEW_AS_REAL_INFO, &[&self_])
+    calls::adapt_t_to_t(&VIEW_AS_REAL_INFO, ops::view_as_real, self_)
 }
 
 /// Type of [`VIEW_AS_COMPLEX`].
@@ -939,13 +878,10 @@ pub(super) static VIEW_AS_COMPLEX_INFO: OpInfo = OpInfo {
     functional: Some(&super::view_copies::VIEW_AS_COMPLEX_COPY_INFO),
 };
 fn view_as_complex_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::view_as_complex(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::view_as_complex, a)
 }
 fn view_as_complex_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&VIEW_AS_COMPLEX_INFO, &[&self_]) {
-        return ops::view_as_complex(self_);
-    }
-    fallback(&VIEW_AS_COMPLEX_INFO, &[&self_])
+    calls::adapt_t_to_t(&VIEW_AS_COMPLEX_INFO, ops::view_as_complex, self_)
 }
 
 /// Type of [`CONJ_VIEW`].
@@ -979,13 +915,10 @@ pub(super) static CONJ_VIEW_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn conj_view_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::conj_view(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::conj_view, a)
 }
 fn conj_view_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&CONJ_VIEW_INFO, &[&self_]) {
-        return ops::conj_view(self_);
-    }
-    fallback(&CONJ_VIEW_INFO, &[&self_])
+    calls::adapt_t_to_t(&CONJ_VIEW_INFO, ops::conj_view, self_)
 }
 
 /// Type of [`NEG_VIEW`].
@@ -1019,13 +952,10 @@ pub(super) static NEG_VIEW_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn neg_view_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::neg_view(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::neg_view, a)
 }
 fn neg_view_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&NEG_VIEW_INFO, &[&self_]) {
-        return ops::neg_view(self_);
-    }
-    fallback(&NEG_VIEW_INFO, &[&self_])
+    calls::adapt_t_to_t(&NEG_VIEW_INFO, ops::neg_view, self_)
 }
 
 /// Type of [`CONJ`].
@@ -1049,13 +979,10 @@ pub(super) static CONJ_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn conj_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::conj(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::conj, a)
 }
 fn conj_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&CONJ_INFO, &[&self_]) {
-        return ops::conj(self_);
-    }
-    fallback(&CONJ_INFO, &[&self_])
+    calls::adapt_t_to_t(&CONJ_INFO, ops::conj, self_)
 }
 
 fn t_cpu(self_: &Tensor) -> Result<Tensor> {
@@ -1082,13 +1009,10 @@ pub(super) static T_INFO: OpInfo = OpInfo {
     functional: Some(&super::view_copies::T_COPY_INFO),
 };
 fn t_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::t(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::t, a)
 }
 fn t_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&T_INFO, &[&self_]) {
-        return ops::t(self_);
-    }
-    fallback(&T_INFO, &[&self_])
+    calls::adapt_t_to_t(&T_INFO, ops::t, self_)
 }
 
 /// Type of [`NARROW`].
@@ -1120,13 +1044,10 @@ pub(super) static NARROW_INFO: OpInfo = OpInfo {
     functional: Some(&super::indexing::NARROW_COPY_INFO),
 };
 fn narrow_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::narrow(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
+    calls::boxed_t_i_i_i_to_t(ops::narrow, a)
 }
 fn narrow_adaptor(self_: &Tensor, dim: i64, start: i64, length: i64) -> Result<Tensor> {
-    if let Some(_seen) = watched(&NARROW_INFO, &[&self_, &dim, &start, &length]) {
-        return ops::narrow(self_, dim, start, length);
-    }
-    fallback(&NARROW_INFO, &[&self_, &dim, &start, &length])
+    calls::adapt_t_i_i_i_to_t(&NARROW_INFO, ops::narrow, self_, dim, start, length)
 }
 
 /// Type of [`RESHAPE`].
@@ -1153,13 +1074,10 @@ pub(super) static RESHAPE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn reshape_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::reshape(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values()
+    calls::boxed_t_is_to_t(ops::reshape, a)
 }
 fn reshape_adaptor(self_: &Tensor, shape: &[i64]) -> Result<Tensor> {
-    if let Some(_seen) = watched(&RESHAPE_INFO, &[&self_, &shape]) {
-        return ops::reshape(self_, shape);
-    }
-    fallback(&RESHAPE_INFO, &[&self_, &shape])
+    calls::adapt_t_is_to_t(&RESHAPE_INFO, ops::reshape, self_, shape)
 }
 
 /// Type of [`FLATTEN`].
@@ -1190,13 +1108,10 @@ pub(super) static FLATTEN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn flatten_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::flatten(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_i_i_to_t(ops::flatten, a)
 }
 fn flatten_adaptor(self_: &Tensor, start_dim: i64, end_dim: i64) -> Result<Tensor> {
-    if let Some(_seen) = watched(&FLATTEN_INFO, &[&self_, &start_dim, &end_dim]) {
-        return ops::flatten(self_, start_dim, end_dim);
-    }
-    fallback(&FLATTEN_INFO, &[&self_, &start_dim, &end_dim])
+    calls::adapt_t_i_i_to_t(&FLATTEN_INFO, ops::flatten, self_, start_dim, end_dim)
 }
 
 /// Type of [`SPLIT_SIZES`].
@@ -1228,13 +1143,10 @@ pub(super) static SPLIT_SIZES_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn split_sizes_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::split_sizes(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_is_i_to_ts(ops::split_sizes, a)
 }
 fn split_sizes_adaptor(self_: &Tensor, split_size: &[i64], dim: i64) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&SPLIT_SIZES_INFO, &[&self_, &split_size, &dim]) {
-        return ops::split_sizes(self_, split_size, dim);
-    }
-    fallback(&SPLIT_SIZES_INFO, &[&self_, &split_size, &dim])
+    calls::adapt_t_is_i_to_ts(&SPLIT_SIZES_INFO, ops::split_sizes, self_, split_size, dim)
 }
 
 /// Type of [`LINALG_DIAGONAL`].
@@ -1267,11 +1179,8 @@ pub(super) static LINALG_DIAGONAL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_diagonal_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::linalg_diagonal(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
+    calls::boxed_t_i_i_i_to_t(ops::linalg_diagonal, a)
 }
 fn linalg_diagonal_adaptor(a: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
-    if let Some(_seen) = watched(&LINALG_DIAGONAL_INFO, &[&a, &offset, &dim1, &dim2]) {
-        return ops::linalg_diagonal(a, offset, dim1, dim2);
-    }
-    fallback(&LINALG_DIAGONAL_INFO, &[&a, &offset, &dim1, &dim2])
+    calls::adapt_t_i_i_i_to_t(&LINALG_DIAGONAL_INFO, ops::linalg_diagonal, a, offset, dim1, dim2)
 }

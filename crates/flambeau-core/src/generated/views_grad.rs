@@ -23,14 +23,14 @@ impl Backward for ViewBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let self_sizes = &self.self_sizes[..];
-        let g0 = Some(reshape(grad, self_sizes)?);
+        let g0 = Some(or_return!(reshape(grad, self_sizes)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 #[cold]
 #[inline(never)]
 fn view_tangent(self_: &Tensor, size: &[i64]) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
+    rt::jvp_one(&mut |()| -> Result<Option<Tensor>> {
         let self_t_ = rt::tangent_or_zeros(self_)?;
         let self_t = &self_t_;
         ok(reshape(&self_t, size)).map(Some)
@@ -39,7 +39,10 @@ fn view_tangent(self_: &Tensor, size: &[i64]) -> Result<Option<Tensor>> {
 
 pub(super) fn view_autograd(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::view(self_, size))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::view(self_, size)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = ViewBackward { self_sizes: size_vec(self_.sizes()) };
@@ -48,8 +51,8 @@ pub(super) fn view_autograd(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
         rt::view_unrecorded(self_, &out);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = view_tangent(self_, size)?;
-        rt::set_tangent(&out, t)?;
+        let t = view_tangent(self_, size);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -69,7 +72,7 @@ impl Backward for AsStridedBackward {
         let size = &self.size[..];
         let storage_offset = self.storage_offset;
         let stride = &self.stride[..];
-        let g0 = Some(as_strided_backward(grad, self_geometry, size, stride, storage_offset)?);
+        let g0 = Some(or_return!(as_strided_backward(grad, self_geometry, size, stride, storage_offset)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
@@ -81,7 +84,7 @@ fn as_strided_tangent(
     stride: &[i64],
     storage_offset: Option<i64>,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
+    rt::jvp_one(&mut |()| -> Result<Option<Tensor>> {
         let self_t = rt::tangent_or_zeros(self_)?;
         ops::as_strided(&self_t, size, stride, storage_offset).map(Some)
     })
@@ -94,7 +97,10 @@ pub(super) fn as_strided_autograd(
     storage_offset: Option<i64>,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::as_strided(self_, size, stride, storage_offset))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::as_strided(self_, size, stride, storage_offset)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = AsStridedBackward {
@@ -108,8 +114,8 @@ pub(super) fn as_strided_autograd(
         rt::view_unrecorded(self_, &out);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = as_strided_tangent(self_, size, stride, storage_offset)?;
-        rt::set_tangent(&out, t)?;
+        let t = as_strided_tangent(self_, size, stride, storage_offset);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -125,14 +131,14 @@ impl Backward for TransposeBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim0 = self.dim0;
         let dim1 = self.dim1;
-        let g0 = Some(transpose(grad, dim0, dim1)?);
+        let g0 = Some(or_return!(transpose(grad, dim0, dim1)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 #[cold]
 #[inline(never)]
 fn transpose_tangent(self_: &Tensor, dim0: i64, dim1: i64) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
+    rt::jvp_one(&mut |()| -> Result<Option<Tensor>> {
         let self_t = rt::tangent_or_zeros(self_)?;
         ops::transpose(&self_t, dim0, dim1).map(Some)
     })
@@ -140,7 +146,10 @@ fn transpose_tangent(self_: &Tensor, dim0: i64, dim1: i64) -> Result<Option<Tens
 
 pub(super) fn transpose_autograd(self_: &Tensor, dim0: i64, dim1: i64) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::transpose(self_, dim0, dim1))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::transpose(self_, dim0, dim1)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = TransposeBackward { dim0, dim1 };
@@ -149,8 +158,8 @@ pub(super) fn transpose_autograd(self_: &Tensor, dim0: i64, dim1: i64) -> Result
         rt::view_unrecorded(self_, &out);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = transpose_tangent(self_, dim0, dim1)?;
-        rt::set_tangent(&out, t)?;
+        let t = transpose_tangent(self_, dim0, dim1);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -164,14 +173,14 @@ impl Backward for PermuteBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dims = &self.dims[..];
-        let g0 = Some(permute_backward(grad, dims)?);
+        let g0 = Some(or_return!(permute_backward(grad, dims)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 #[cold]
 #[inline(never)]
 fn permute_tangent(self_: &Tensor, dims: &[i64]) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
+    rt::jvp_one(&mut |()| -> Result<Option<Tensor>> {
         let self_t = rt::tangent_or_zeros(self_)?;
         ops::permute(&self_t, dims).map(Some)
     })
@@ -179,7 +188,10 @@ fn permute_tangent(self_: &Tensor, dims: &[i64]) -> Result<Option<Tensor>> {
 
 pub(super) fn permute_autograd(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::permute(self_, dims))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::permute(self_, dims)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = PermuteBackward { dims: dims.to_vec() };
@@ -188,8 +200,8 @@ pub(super) fn permute_autograd(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
         rt::view_unrecorded(self_, &out);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = permute_tangent(self_, dims)?;
-        rt::set_tangent(&out, t)?;
+        let t = permute_tangent(self_, dims);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -203,14 +215,14 @@ impl Backward for ExpandBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let self_sizes = &self.self_sizes[..];
-        let g0 = Some(sum_to_size(grad, self_sizes)?);
+        let g0 = Some(or_return!(sum_to_size(grad, self_sizes)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 #[cold]
 #[inline(never)]
 fn expand_tangent(self_: &Tensor, size: &[i64], implicit: bool) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
+    rt::jvp_one(&mut |()| -> Result<Option<Tensor>> {
         let self_t = rt::tangent_or_zeros(self_)?;
         ops::expand(&self_t, size, implicit).map(Some)
     })
@@ -218,7 +230,10 @@ fn expand_tangent(self_: &Tensor, size: &[i64], implicit: bool) -> Result<Option
 
 pub(super) fn expand_autograd(self_: &Tensor, size: &[i64], implicit: bool) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::expand(self_, size, implicit))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::expand(self_, size, implicit)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = ExpandBackward { self_sizes: size_vec(self_.sizes()) };
@@ -227,8 +242,8 @@ pub(super) fn expand_autograd(self_: &Tensor, size: &[i64], implicit: bool) -> R
         rt::view_unrecorded(self_, &out);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = expand_tangent(self_, size, implicit)?;
-        rt::set_tangent(&out, t)?;
+        let t = expand_tangent(self_, size, implicit);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -242,14 +257,14 @@ impl Backward for UnsqueezeBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = self.dim;
-        let g0 = Some(squeeze_dim(grad, dim)?);
+        let g0 = Some(or_return!(squeeze_dim(grad, dim)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 #[cold]
 #[inline(never)]
 fn unsqueeze_tangent(self_: &Tensor, dim: i64) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
+    rt::jvp_one(&mut |()| -> Result<Option<Tensor>> {
         let self_t = rt::tangent_or_zeros(self_)?;
         ops::unsqueeze(&self_t, dim).map(Some)
     })
@@ -257,7 +272,10 @@ fn unsqueeze_tangent(self_: &Tensor, dim: i64) -> Result<Option<Tensor>> {
 
 pub(super) fn unsqueeze_autograd(self_: &Tensor, dim: i64) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::unsqueeze(self_, dim))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::unsqueeze(self_, dim)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = UnsqueezeBackward { dim };
@@ -266,8 +284,8 @@ pub(super) fn unsqueeze_autograd(self_: &Tensor, dim: i64) -> Result<Tensor> {
         rt::view_unrecorded(self_, &out);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = unsqueeze_tangent(self_, dim)?;
-        rt::set_tangent(&out, t)?;
+        let t = unsqueeze_tangent(self_, dim);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -281,14 +299,14 @@ impl Backward for SqueezeBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let self_sizes = &self.self_sizes[..];
-        let g0 = Some(reshape(grad, self_sizes)?);
+        let g0 = Some(or_return!(reshape(grad, self_sizes)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 #[cold]
 #[inline(never)]
 fn squeeze_tangent(self_: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
+    rt::jvp_one(&mut |()| -> Result<Option<Tensor>> {
         let self_t = rt::tangent_or_zeros(self_)?;
         ops::squeeze(&self_t).map(Some)
     })
@@ -296,7 +314,10 @@ fn squeeze_tangent(self_: &Tensor) -> Result<Option<Tensor>> {
 
 pub(super) fn squeeze_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::squeeze(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::squeeze(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = SqueezeBackward { self_sizes: size_vec(self_.sizes()) };
@@ -305,8 +326,8 @@ pub(super) fn squeeze_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::view_unrecorded(self_, &out);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = squeeze_tangent(self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = squeeze_tangent(self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -320,14 +341,14 @@ impl Backward for SqueezeDimBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let self_sizes = &self.self_sizes[..];
-        let g0 = Some(reshape(grad, self_sizes)?);
+        let g0 = Some(or_return!(reshape(grad, self_sizes)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 #[cold]
 #[inline(never)]
 fn squeeze_dim_tangent(self_: &Tensor, dim: i64) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
+    rt::jvp_one(&mut |()| -> Result<Option<Tensor>> {
         let self_t = rt::tangent_or_zeros(self_)?;
         ops::squeeze_dim(&self_t, dim).map(Some)
     })
@@ -335,7 +356,10 @@ fn squeeze_dim_tangent(self_: &Tensor, dim: i64) -> Result<Option<Tensor>> {
 
 pub(super) fn squeeze_dim_autograd(self_: &Tensor, dim: i64) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::squeeze_dim(self_, dim))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::squeeze_dim(self_, dim)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = SqueezeDimBackward { self_sizes: size_vec(self_.sizes()) };
@@ -344,8 +368,8 @@ pub(super) fn squeeze_dim_autograd(self_: &Tensor, dim: i64) -> Result<Tensor> {
         rt::view_unrecorded(self_, &out);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = squeeze_dim_tangent(self_, dim)?;
-        rt::set_tangent(&out, t)?;
+        let t = squeeze_dim_tangent(self_, dim);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -359,14 +383,14 @@ impl Backward for SqueezeDimsBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let self_sizes = &self.self_sizes[..];
-        let g0 = Some(reshape(grad, self_sizes)?);
+        let g0 = Some(or_return!(reshape(grad, self_sizes)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 #[cold]
 #[inline(never)]
 fn squeeze_dims_tangent(self_: &Tensor, dim: &[i64]) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
+    rt::jvp_one(&mut |()| -> Result<Option<Tensor>> {
         let self_t = rt::tangent_or_zeros(self_)?;
         ops::squeeze_dims(&self_t, dim).map(Some)
     })
@@ -374,7 +398,10 @@ fn squeeze_dims_tangent(self_: &Tensor, dim: &[i64]) -> Result<Option<Tensor>> {
 
 pub(super) fn squeeze_dims_autograd(self_: &Tensor, dim: &[i64]) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::squeeze_dims(self_, dim))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::squeeze_dims(self_, dim)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = SqueezeDimsBackward { self_sizes: size_vec(self_.sizes()) };
@@ -383,8 +410,8 @@ pub(super) fn squeeze_dims_autograd(self_: &Tensor, dim: &[i64]) -> Result<Tenso
         rt::view_unrecorded(self_, &out);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = squeeze_dims_tangent(self_, dim)?;
-        rt::set_tangent(&out, t)?;
+        let t = squeeze_dims_tangent(self_, dim);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -402,14 +429,14 @@ impl Backward for SelectBackward {
         let dim = self.dim;
         let index = self.index;
         let self_sizes = &self.self_sizes[..];
-        let g0 = Some(select_backward(grad, self_sizes, dim, index)?);
+        let g0 = Some(or_return!(select_backward(grad, self_sizes, dim, index)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 #[cold]
 #[inline(never)]
 fn select_tangent(self_: &Tensor, dim: i64, index: i64) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
+    rt::jvp_one(&mut |()| -> Result<Option<Tensor>> {
         let self_t = rt::tangent_or_zeros(self_)?;
         ops::select(&self_t, dim, index).map(Some)
     })
@@ -417,7 +444,10 @@ fn select_tangent(self_: &Tensor, dim: i64, index: i64) -> Result<Option<Tensor>
 
 pub(super) fn select_autograd(self_: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::select(self_, dim, index))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::select(self_, dim, index)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = SelectBackward { dim, index, self_sizes: size_vec(self_.sizes()) };
@@ -426,8 +456,8 @@ pub(super) fn select_autograd(self_: &Tensor, dim: i64, index: i64) -> Result<Te
         rt::view_unrecorded(self_, &out);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = select_tangent(self_, dim, index)?;
-        rt::set_tangent(&out, t)?;
+        let t = select_tangent(self_, dim, index);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -449,7 +479,7 @@ impl Backward for SliceBackward {
         let self_sizes = &self.self_sizes[..];
         let start = self.start;
         let step = self.step;
-        let g0 = Some(slice_backward(grad, self_sizes, dim, start, end, step)?);
+        let g0 = Some(or_return!(slice_backward(grad, self_sizes, dim, start, end, step)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
@@ -462,7 +492,7 @@ fn slice_tangent(
     end: Option<i64>,
     step: i64,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
+    rt::jvp_one(&mut |()| -> Result<Option<Tensor>> {
         let self_t = rt::tangent_or_zeros(self_)?;
         ops::slice(&self_t, dim, start, end, step).map(Some)
     })
@@ -476,7 +506,10 @@ pub(super) fn slice_autograd(
     step: i64,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::slice(self_, dim, start, end, step))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::slice(self_, dim, start, end, step)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = SliceBackward { dim, end, self_sizes: size_vec(self_.sizes()), start, step };
@@ -485,8 +518,8 @@ pub(super) fn slice_autograd(
         rt::view_unrecorded(self_, &out);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = slice_tangent(self_, dim, start, end, step)?;
-        rt::set_tangent(&out, t)?;
+        let t = slice_tangent(self_, dim, start, end, step);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -506,14 +539,14 @@ impl Backward for DiagonalBackward {
         let dim2 = self.dim2;
         let offset = self.offset;
         let self_sizes = &self.self_sizes[..];
-        let g0 = Some(diagonal_backward(grad, self_sizes, offset, dim1, dim2)?);
+        let g0 = Some(or_return!(diagonal_backward(grad, self_sizes, offset, dim1, dim2)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 #[cold]
 #[inline(never)]
 fn diagonal_tangent(self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
+    rt::jvp_one(&mut |()| -> Result<Option<Tensor>> {
         let self_t = rt::tangent_or_zeros(self_)?;
         ops::diagonal(&self_t, offset, dim1, dim2).map(Some)
     })
@@ -521,7 +554,10 @@ fn diagonal_tangent(self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result
 
 pub(super) fn diagonal_autograd(self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::diagonal(self_, offset, dim1, dim2))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::diagonal(self_, offset, dim1, dim2)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = DiagonalBackward { dim1, dim2, offset, self_sizes: size_vec(self_.sizes()) };
@@ -530,8 +566,8 @@ pub(super) fn diagonal_autograd(self_: &Tensor, offset: i64, dim1: i64, dim2: i6
         rt::view_unrecorded(self_, &out);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = diagonal_tangent(self_, offset, dim1, dim2)?;
-        rt::set_tangent(&out, t)?;
+        let t = diagonal_tangent(self_, offset, dim1, dim2);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -551,14 +587,14 @@ impl Backward for UnfoldBackward {
         let self_sizes = &self.self_sizes[..];
         let size = self.size;
         let step = self.step;
-        let g0 = Some(unfold_backward(grad, self_sizes, dimension, size, step)?);
+        let g0 = Some(or_return!(unfold_backward(grad, self_sizes, dimension, size, step)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 #[cold]
 #[inline(never)]
 fn unfold_tangent(self_: &Tensor, dimension: i64, size: i64, step: i64) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
+    rt::jvp_one(&mut |()| -> Result<Option<Tensor>> {
         let self_t = rt::tangent_or_zeros(self_)?;
         ops::unfold(&self_t, dimension, size, step).map(Some)
     })
@@ -566,7 +602,10 @@ fn unfold_tangent(self_: &Tensor, dimension: i64, size: i64, step: i64) -> Resul
 
 pub(super) fn unfold_autograd(self_: &Tensor, dimension: i64, size: i64, step: i64) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::unfold(self_, dimension, size, step))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::unfold(self_, dimension, size, step)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = UnfoldBackward { dimension, self_sizes: size_vec(self_.sizes()), size, step };
@@ -575,8 +614,8 @@ pub(super) fn unfold_autograd(self_: &Tensor, dimension: i64, size: i64, step: i
         rt::view_unrecorded(self_, &out);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = unfold_tangent(self_, dimension, size, step)?;
-        rt::set_tangent(&out, t)?;
+        let t = unfold_tangent(self_, dimension, size, step);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -593,13 +632,16 @@ impl Backward for UnbindBackward {
         let dim = self.dim;
         let self_dtype = self.self_dtype;
         let self_sizes = &self.self_sizes[..];
-        let g0 = Some(unbind_backward(grads, self_sizes, self_dtype, dim)?);
+        let g0 = Some(or_return!(unbind_backward(grads, self_sizes, self_dtype, dim)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 pub(super) fn unbind_autograd(self_: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::unbind(self_, dim))?;
+    let out = or_return!({
+        let _below = rt::Below::new();
+        ops::unbind(self_, dim)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = UnbindBackward { dim, self_dtype: self_.dtype(), self_sizes: size_vec(self_.sizes()) };
@@ -613,7 +655,7 @@ pub(super) fn unbind_autograd(self_: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
             ops::unbind(&self_t, dim).map(Some)
         })?;
         for (o, t) in out.iter().zip(t.into_iter().flatten()) {
-            rt::set_tangent(o, Some(t))?;
+            rt::set_tangent(o, Ok(Some(t)))?;
         }
     }
     Ok(out)
@@ -633,13 +675,16 @@ impl Backward for SplitBackward {
         let self_dtype = self.self_dtype;
         let self_sizes = &self.self_sizes[..];
         let split_size = self.split_size;
-        let g0 = Some(split_backward(grads, self_sizes, self_dtype, split_size, dim)?);
+        let g0 = Some(or_return!(split_backward(grads, self_sizes, self_dtype, split_size, dim)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 pub(super) fn split_autograd(self_: &Tensor, split_size: i64, dim: i64) -> Result<Vec<Tensor>> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::split(self_, split_size, dim))?;
+    let out = or_return!({
+        let _below = rt::Below::new();
+        ops::split(self_, split_size, dim)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body =
@@ -654,7 +699,7 @@ pub(super) fn split_autograd(self_: &Tensor, split_size: i64, dim: i64) -> Resul
             ops::split(&self_t, split_size, dim).map(Some)
         })?;
         for (o, t) in out.iter().zip(t.into_iter().flatten()) {
-            rt::set_tangent(o, Some(t))?;
+            rt::set_tangent(o, Ok(Some(t)))?;
         }
     }
     Ok(out)
@@ -674,7 +719,7 @@ impl Backward for SplitWithSizesBackward {
         let self_dtype = self.self_dtype;
         let self_sizes = &self.self_sizes[..];
         let split_sizes = &self.split_sizes[..];
-        let g0 = Some(split_with_sizes_backward(grads, self_sizes, self_dtype, split_sizes, dim)?);
+        let g0 = Some(or_return!(split_with_sizes_backward(grads, self_sizes, self_dtype, split_sizes, dim)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
@@ -684,7 +729,10 @@ pub(super) fn split_with_sizes_autograd(
     dim: i64,
 ) -> Result<Vec<Tensor>> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::split_with_sizes(self_, split_sizes, dim))?;
+    let out = or_return!({
+        let _below = rt::Below::new();
+        ops::split_with_sizes(self_, split_sizes, dim)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = SplitWithSizesBackward {
@@ -703,7 +751,7 @@ pub(super) fn split_with_sizes_autograd(
             ops::split_with_sizes(&self_t, split_sizes, dim).map(Some)
         })?;
         for (o, t) in out.iter().zip(t.into_iter().flatten()) {
-            rt::set_tangent(o, Some(t))?;
+            rt::set_tangent(o, Ok(Some(t)))?;
         }
     }
     Ok(out)
@@ -722,7 +770,7 @@ impl Backward for AliasBackward {
 #[cold]
 #[inline(never)]
 fn alias_tangent(self_: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
+    rt::jvp_one(&mut |()| -> Result<Option<Tensor>> {
         let self_t = rt::tangent_or_zeros(self_)?;
         ops::alias(&self_t).map(Some)
     })
@@ -730,7 +778,10 @@ fn alias_tangent(self_: &Tensor) -> Result<Option<Tensor>> {
 
 pub(super) fn alias_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::alias(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::alias(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = AliasBackward;
@@ -739,8 +790,8 @@ pub(super) fn alias_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::view_unrecorded(self_, &out);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = alias_tangent(self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = alias_tangent(self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -751,14 +802,14 @@ impl Backward for ViewAsRealBackward {
     const NAME: &'static str = "ViewAsRealBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let g0 = Some(view_as_complex(&contiguous(grad)?)?);
+        let g0 = Some(or_return!(view_as_complex(&contiguous(grad)?)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 #[cold]
 #[inline(never)]
 fn view_as_real_tangent(self_: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
+    rt::jvp_one(&mut |()| -> Result<Option<Tensor>> {
         let self_t_ = rt::tangent_or_zeros(self_)?;
         let self_t = &self_t_;
         ok(view_as_real(&resolve_conj(self_t)?)).map(Some)
@@ -767,7 +818,10 @@ fn view_as_real_tangent(self_: &Tensor) -> Result<Option<Tensor>> {
 
 pub(super) fn view_as_real_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::view_as_real(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::view_as_real(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = ViewAsRealBackward;
@@ -776,8 +830,8 @@ pub(super) fn view_as_real_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::view_unrecorded(self_, &out);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = view_as_real_tangent(self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = view_as_real_tangent(self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -788,14 +842,14 @@ impl Backward for ViewAsComplexBackward {
     const NAME: &'static str = "ViewAsComplexBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let g0 = Some(view_as_real(&resolve_conj(grad)?)?);
+        let g0 = Some(or_return!(view_as_real(&resolve_conj(grad)?)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 #[cold]
 #[inline(never)]
 fn view_as_complex_tangent(self_: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
+    rt::jvp_one(&mut |()| -> Result<Option<Tensor>> {
         let self_t = rt::tangent_or_zeros(self_)?;
         ops::view_as_complex(&self_t).map(Some)
     })
@@ -803,7 +857,10 @@ fn view_as_complex_tangent(self_: &Tensor) -> Result<Option<Tensor>> {
 
 pub(super) fn view_as_complex_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::view_as_complex(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::view_as_complex(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = ViewAsComplexBackward;
@@ -812,8 +869,8 @@ pub(super) fn view_as_complex_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::view_unrecorded(self_, &out);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = view_as_complex_tangent(self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = view_as_complex_tangent(self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -824,14 +881,14 @@ impl Backward for ConjViewBackward {
     const NAME: &'static str = "ConjBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let g0 = Some(conj(grad)?);
+        let g0 = Some(or_return!(conj(grad)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 #[cold]
 #[inline(never)]
 fn conj_view_tangent(self_: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
+    rt::jvp_one(&mut |()| -> Result<Option<Tensor>> {
         let self_t = rt::tangent_or_zeros(self_)?;
         ops::conj_view(&self_t).map(Some)
     })
@@ -839,7 +896,10 @@ fn conj_view_tangent(self_: &Tensor) -> Result<Option<Tensor>> {
 
 pub(super) fn conj_view_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::conj_view(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::conj_view(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = ConjViewBackward;
@@ -848,8 +908,8 @@ pub(super) fn conj_view_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::view_unrecorded(self_, &out);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = conj_view_tangent(self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = conj_view_tangent(self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -860,14 +920,14 @@ impl Backward for NegViewBackward {
     const NAME: &'static str = "NegViewBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let g0 = Some(neg(grad)?);
+        let g0 = Some(or_return!(neg(grad)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 #[cold]
 #[inline(never)]
 fn neg_view_tangent(self_: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
+    rt::jvp_one(&mut |()| -> Result<Option<Tensor>> {
         let self_t = rt::tangent_or_zeros(self_)?;
         ops::neg_view(&self_t).map(Some)
     })
@@ -875,7 +935,10 @@ fn neg_view_tangent(self_: &Tensor) -> Result<Option<Tensor>> {
 
 pub(super) fn neg_view_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::neg_view(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::neg_view(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = NegViewBackward;
@@ -884,8 +947,8 @@ pub(super) fn neg_view_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::view_unrecorded(self_, &out);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = neg_view_tangent(self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = neg_view_tangent(self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }

@@ -3,7 +3,7 @@
 //! Operators of the family `windows`.
 
 #[allow(unused_imports)]
-use super::{D, a, args, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, calls, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::windows as f;
 
@@ -48,7 +48,7 @@ pub(super) static HANN_WINDOW_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn hann_window_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::hann_window(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?.into_values()
+    calls::boxed_i_b_od_ol_ov_ob_to_t(ops::hann_window, a)
 }
 fn hann_window_adaptor(
     window_length: i64,
@@ -58,12 +58,16 @@ fn hann_window_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    if let Some(_seen) =
-        watched(&HANN_WINDOW_INFO, &[&window_length, &periodic, &dtype, &layout, &device, &pin_memory])
-    {
-        return ops::hann_window(window_length, periodic, dtype, layout, device, pin_memory);
-    }
-    fallback(&HANN_WINDOW_INFO, &[&window_length, &periodic, &dtype, &layout, &device, &pin_memory])
+    calls::adapt_i_b_od_ol_ov_ob_to_t(
+        &HANN_WINDOW_INFO,
+        ops::hann_window,
+        window_length,
+        periodic,
+        dtype,
+        layout,
+        device,
+        pin_memory,
+    )
 }
 
 /// Type of [`HAMMING_WINDOW`].
@@ -109,16 +113,16 @@ pub(super) static HAMMING_WINDOW_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn hamming_window_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::hamming_window(
-        arg(a, 0)?,
-        arg(a, 1)?,
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-        arg(a, 7)?,
-    )?
+    or_return!(ops::hamming_window(
+        or_return!(arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5)),
+        or_return!(arg(a, 6)),
+        or_return!(arg(a, 7))
+    ))
     .into_values()
 }
 fn hamming_window_adaptor(
@@ -131,15 +135,12 @@ fn hamming_window_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(
+    adapted(
         &HAMMING_WINDOW_INFO,
         &[&window_length, &periodic, &alpha, &beta, &dtype, &layout, &device, &pin_memory],
-    ) {
-        return ops::hamming_window(window_length, periodic, alpha, beta, dtype, layout, device, pin_memory);
-    }
-    fallback(
-        &HAMMING_WINDOW_INFO,
-        &[&window_length, &periodic, &alpha, &beta, &dtype, &layout, &device, &pin_memory],
+        &mut |()| {
+            ops::hamming_window(window_length, periodic, alpha, beta, dtype, layout, device, pin_memory)
+        },
     )
 }
 
@@ -184,8 +185,7 @@ pub(super) static BLACKMAN_WINDOW_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn blackman_window_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::blackman_window(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?
-        .into_values()
+    calls::boxed_i_b_od_ol_ov_ob_to_t(ops::blackman_window, a)
 }
 fn blackman_window_adaptor(
     window_length: i64,
@@ -195,12 +195,16 @@ fn blackman_window_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    if let Some(_seen) =
-        watched(&BLACKMAN_WINDOW_INFO, &[&window_length, &periodic, &dtype, &layout, &device, &pin_memory])
-    {
-        return ops::blackman_window(window_length, periodic, dtype, layout, device, pin_memory);
-    }
-    fallback(&BLACKMAN_WINDOW_INFO, &[&window_length, &periodic, &dtype, &layout, &device, &pin_memory])
+    calls::adapt_i_b_od_ol_ov_ob_to_t(
+        &BLACKMAN_WINDOW_INFO,
+        ops::blackman_window,
+        window_length,
+        periodic,
+        dtype,
+        layout,
+        device,
+        pin_memory,
+    )
 }
 
 /// Type of [`BARTLETT_WINDOW`].
@@ -244,8 +248,7 @@ pub(super) static BARTLETT_WINDOW_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn bartlett_window_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::bartlett_window(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?
-        .into_values()
+    calls::boxed_i_b_od_ol_ov_ob_to_t(ops::bartlett_window, a)
 }
 fn bartlett_window_adaptor(
     window_length: i64,
@@ -255,12 +258,16 @@ fn bartlett_window_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    if let Some(_seen) =
-        watched(&BARTLETT_WINDOW_INFO, &[&window_length, &periodic, &dtype, &layout, &device, &pin_memory])
-    {
-        return ops::bartlett_window(window_length, periodic, dtype, layout, device, pin_memory);
-    }
-    fallback(&BARTLETT_WINDOW_INFO, &[&window_length, &periodic, &dtype, &layout, &device, &pin_memory])
+    calls::adapt_i_b_od_ol_ov_ob_to_t(
+        &BARTLETT_WINDOW_INFO,
+        ops::bartlett_window,
+        window_length,
+        periodic,
+        dtype,
+        layout,
+        device,
+        pin_memory,
+    )
 }
 
 /// Type of [`KAISER_WINDOW`].
@@ -305,8 +312,16 @@ pub(super) static KAISER_WINDOW_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn kaiser_window_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::kaiser_window(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?, arg(a, 6)?)?
-        .into_values()
+    or_return!(ops::kaiser_window(
+        or_return!(arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5)),
+        or_return!(arg(a, 6))
+    ))
+    .into_values()
 }
 fn kaiser_window_adaptor(
     window_length: i64,
@@ -317,13 +332,11 @@ fn kaiser_window_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(
+    adapted(
         &KAISER_WINDOW_INFO,
         &[&window_length, &periodic, &beta, &dtype, &layout, &device, &pin_memory],
-    ) {
-        return ops::kaiser_window(window_length, periodic, beta, dtype, layout, device, pin_memory);
-    }
-    fallback(&KAISER_WINDOW_INFO, &[&window_length, &periodic, &beta, &dtype, &layout, &device, &pin_memory])
+        &mut |()| ops::kaiser_window(window_length, periodic, beta, dtype, layout, device, pin_memory),
+    )
 }
 
 /// Type of [`SIGNAL_BARTLETT`].
@@ -367,8 +380,7 @@ pub(super) static SIGNAL_BARTLETT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn signal_bartlett_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::signal_bartlett(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?
-        .into_values()
+    calls::boxed_i_b_od_ol_ov_ob_to_t(ops::signal_bartlett, a)
 }
 fn signal_bartlett_adaptor(
     m: i64,
@@ -378,10 +390,16 @@ fn signal_bartlett_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SIGNAL_BARTLETT_INFO, &[&m, &sym, &dtype, &layout, &device, &pin_memory]) {
-        return ops::signal_bartlett(m, sym, dtype, layout, device, pin_memory);
-    }
-    fallback(&SIGNAL_BARTLETT_INFO, &[&m, &sym, &dtype, &layout, &device, &pin_memory])
+    calls::adapt_i_b_od_ol_ov_ob_to_t(
+        &SIGNAL_BARTLETT_INFO,
+        ops::signal_bartlett,
+        m,
+        sym,
+        dtype,
+        layout,
+        device,
+        pin_memory,
+    )
 }
 
 /// Type of [`SIGNAL_BLACKMAN`].
@@ -425,8 +443,7 @@ pub(super) static SIGNAL_BLACKMAN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn signal_blackman_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::signal_blackman(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?
-        .into_values()
+    calls::boxed_i_b_od_ol_ov_ob_to_t(ops::signal_blackman, a)
 }
 fn signal_blackman_adaptor(
     m: i64,
@@ -436,10 +453,16 @@ fn signal_blackman_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SIGNAL_BLACKMAN_INFO, &[&m, &sym, &dtype, &layout, &device, &pin_memory]) {
-        return ops::signal_blackman(m, sym, dtype, layout, device, pin_memory);
-    }
-    fallback(&SIGNAL_BLACKMAN_INFO, &[&m, &sym, &dtype, &layout, &device, &pin_memory])
+    calls::adapt_i_b_od_ol_ov_ob_to_t(
+        &SIGNAL_BLACKMAN_INFO,
+        ops::signal_blackman,
+        m,
+        sym,
+        dtype,
+        layout,
+        device,
+        pin_memory,
+    )
 }
 
 /// Type of [`SIGNAL_COSINE`].
@@ -483,7 +506,7 @@ pub(super) static SIGNAL_COSINE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn signal_cosine_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::signal_cosine(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?.into_values()
+    calls::boxed_i_b_od_ol_ov_ob_to_t(ops::signal_cosine, a)
 }
 fn signal_cosine_adaptor(
     m: i64,
@@ -493,10 +516,16 @@ fn signal_cosine_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SIGNAL_COSINE_INFO, &[&m, &sym, &dtype, &layout, &device, &pin_memory]) {
-        return ops::signal_cosine(m, sym, dtype, layout, device, pin_memory);
-    }
-    fallback(&SIGNAL_COSINE_INFO, &[&m, &sym, &dtype, &layout, &device, &pin_memory])
+    calls::adapt_i_b_od_ol_ov_ob_to_t(
+        &SIGNAL_COSINE_INFO,
+        ops::signal_cosine,
+        m,
+        sym,
+        dtype,
+        layout,
+        device,
+        pin_memory,
+    )
 }
 
 /// Type of [`SIGNAL_EXPONENTIAL`].
@@ -553,16 +582,16 @@ pub(super) static SIGNAL_EXPONENTIAL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn signal_exponential_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::signal_exponential(
-        arg(a, 0)?,
-        arg(a, 1)?,
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-        arg(a, 7)?,
-    )?
+    or_return!(ops::signal_exponential(
+        or_return!(arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5)),
+        or_return!(arg(a, 6)),
+        or_return!(arg(a, 7))
+    ))
     .into_values()
 }
 fn signal_exponential_adaptor(
@@ -575,12 +604,11 @@ fn signal_exponential_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    if let Some(_seen) =
-        watched(&SIGNAL_EXPONENTIAL_INFO, &[&m, &center, &tau, &sym, &dtype, &layout, &device, &pin_memory])
-    {
-        return ops::signal_exponential(m, center, tau, sym, dtype, layout, device, pin_memory);
-    }
-    fallback(&SIGNAL_EXPONENTIAL_INFO, &[&m, &center, &tau, &sym, &dtype, &layout, &device, &pin_memory])
+    adapted(
+        &SIGNAL_EXPONENTIAL_INFO,
+        &[&m, &center, &tau, &sym, &dtype, &layout, &device, &pin_memory],
+        &mut |()| ops::signal_exponential(m, center, tau, sym, dtype, layout, device, pin_memory),
+    )
 }
 
 /// Type of [`SIGNAL_GAUSSIAN`].
@@ -628,8 +656,7 @@ pub(super) static SIGNAL_GAUSSIAN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn signal_gaussian_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::signal_gaussian(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?, arg(a, 6)?)?
-        .into_values()
+    calls::boxed_i_f_b_od_ol_ov_ob_to_t(ops::signal_gaussian, a)
 }
 fn signal_gaussian_adaptor(
     m: i64,
@@ -640,12 +667,17 @@ fn signal_gaussian_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    if let Some(_seen) =
-        watched(&SIGNAL_GAUSSIAN_INFO, &[&m, &std, &sym, &dtype, &layout, &device, &pin_memory])
-    {
-        return ops::signal_gaussian(m, std, sym, dtype, layout, device, pin_memory);
-    }
-    fallback(&SIGNAL_GAUSSIAN_INFO, &[&m, &std, &sym, &dtype, &layout, &device, &pin_memory])
+    calls::adapt_i_f_b_od_ol_ov_ob_to_t(
+        &SIGNAL_GAUSSIAN_INFO,
+        ops::signal_gaussian,
+        m,
+        std,
+        sym,
+        dtype,
+        layout,
+        device,
+        pin_memory,
+    )
 }
 
 /// Type of [`SIGNAL_GENERAL_COSINE`].
@@ -693,15 +725,15 @@ pub(super) static SIGNAL_GENERAL_COSINE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn signal_general_cosine_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::signal_general_cosine(
-        arg(a, 0)?,
-        &arg::<Vec<f64>>(a, 1)?,
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-    )?
+    or_return!(ops::signal_general_cosine(
+        or_return!(arg(a, 0)),
+        &or_return!(arg::<Vec<f64>>(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5)),
+        or_return!(arg(a, 6))
+    ))
     .into_values()
 }
 fn signal_general_cosine_adaptor(
@@ -713,12 +745,9 @@ fn signal_general_cosine_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    if let Some(_seen) =
-        watched(&SIGNAL_GENERAL_COSINE_INFO, &[&m, &a, &sym, &dtype, &layout, &device, &pin_memory])
-    {
-        return ops::signal_general_cosine(m, a, sym, dtype, layout, device, pin_memory);
-    }
-    fallback(&SIGNAL_GENERAL_COSINE_INFO, &[&m, &a, &sym, &dtype, &layout, &device, &pin_memory])
+    adapted(&SIGNAL_GENERAL_COSINE_INFO, &[&m, &a, &sym, &dtype, &layout, &device, &pin_memory], &mut |()| {
+        ops::signal_general_cosine(m, a, sym, dtype, layout, device, pin_memory)
+    })
 }
 
 /// Type of [`SIGNAL_GENERAL_HAMMING`].
@@ -763,16 +792,7 @@ pub(super) static SIGNAL_GENERAL_HAMMING_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn signal_general_hamming_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::signal_general_hamming(
-        arg(a, 0)?,
-        arg(a, 1)?,
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-    )?
-    .into_values()
+    calls::boxed_i_f_b_od_ol_ov_ob_to_t(ops::signal_general_hamming, a)
 }
 fn signal_general_hamming_adaptor(
     m: i64,
@@ -783,12 +803,17 @@ fn signal_general_hamming_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    if let Some(_seen) =
-        watched(&SIGNAL_GENERAL_HAMMING_INFO, &[&m, &alpha, &sym, &dtype, &layout, &device, &pin_memory])
-    {
-        return ops::signal_general_hamming(m, alpha, sym, dtype, layout, device, pin_memory);
-    }
-    fallback(&SIGNAL_GENERAL_HAMMING_INFO, &[&m, &alpha, &sym, &dtype, &layout, &device, &pin_memory])
+    calls::adapt_i_f_b_od_ol_ov_ob_to_t(
+        &SIGNAL_GENERAL_HAMMING_INFO,
+        ops::signal_general_hamming,
+        m,
+        alpha,
+        sym,
+        dtype,
+        layout,
+        device,
+        pin_memory,
+    )
 }
 
 /// Type of [`SIGNAL_HAMMING`].
@@ -832,7 +857,7 @@ pub(super) static SIGNAL_HAMMING_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn signal_hamming_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::signal_hamming(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?.into_values()
+    calls::boxed_i_b_od_ol_ov_ob_to_t(ops::signal_hamming, a)
 }
 fn signal_hamming_adaptor(
     m: i64,
@@ -842,10 +867,16 @@ fn signal_hamming_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SIGNAL_HAMMING_INFO, &[&m, &sym, &dtype, &layout, &device, &pin_memory]) {
-        return ops::signal_hamming(m, sym, dtype, layout, device, pin_memory);
-    }
-    fallback(&SIGNAL_HAMMING_INFO, &[&m, &sym, &dtype, &layout, &device, &pin_memory])
+    calls::adapt_i_b_od_ol_ov_ob_to_t(
+        &SIGNAL_HAMMING_INFO,
+        ops::signal_hamming,
+        m,
+        sym,
+        dtype,
+        layout,
+        device,
+        pin_memory,
+    )
 }
 
 /// Type of [`SIGNAL_HANN`].
@@ -889,7 +920,7 @@ pub(super) static SIGNAL_HANN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn signal_hann_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::signal_hann(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?.into_values()
+    calls::boxed_i_b_od_ol_ov_ob_to_t(ops::signal_hann, a)
 }
 fn signal_hann_adaptor(
     m: i64,
@@ -899,10 +930,16 @@ fn signal_hann_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SIGNAL_HANN_INFO, &[&m, &sym, &dtype, &layout, &device, &pin_memory]) {
-        return ops::signal_hann(m, sym, dtype, layout, device, pin_memory);
-    }
-    fallback(&SIGNAL_HANN_INFO, &[&m, &sym, &dtype, &layout, &device, &pin_memory])
+    calls::adapt_i_b_od_ol_ov_ob_to_t(
+        &SIGNAL_HANN_INFO,
+        ops::signal_hann,
+        m,
+        sym,
+        dtype,
+        layout,
+        device,
+        pin_memory,
+    )
 }
 
 /// Type of [`SIGNAL_KAISER`].
@@ -950,8 +987,7 @@ pub(super) static SIGNAL_KAISER_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn signal_kaiser_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::signal_kaiser(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?, arg(a, 6)?)?
-        .into_values()
+    calls::boxed_i_f_b_od_ol_ov_ob_to_t(ops::signal_kaiser, a)
 }
 fn signal_kaiser_adaptor(
     m: i64,
@@ -962,12 +998,17 @@ fn signal_kaiser_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    if let Some(_seen) =
-        watched(&SIGNAL_KAISER_INFO, &[&m, &beta, &sym, &dtype, &layout, &device, &pin_memory])
-    {
-        return ops::signal_kaiser(m, beta, sym, dtype, layout, device, pin_memory);
-    }
-    fallback(&SIGNAL_KAISER_INFO, &[&m, &beta, &sym, &dtype, &layout, &device, &pin_memory])
+    calls::adapt_i_f_b_od_ol_ov_ob_to_t(
+        &SIGNAL_KAISER_INFO,
+        ops::signal_kaiser,
+        m,
+        beta,
+        sym,
+        dtype,
+        layout,
+        device,
+        pin_memory,
+    )
 }
 
 /// Type of [`SIGNAL_NUTTALL`].
@@ -1011,7 +1052,7 @@ pub(super) static SIGNAL_NUTTALL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn signal_nuttall_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::signal_nuttall(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?.into_values()
+    calls::boxed_i_b_od_ol_ov_ob_to_t(ops::signal_nuttall, a)
 }
 fn signal_nuttall_adaptor(
     m: i64,
@@ -1021,8 +1062,14 @@ fn signal_nuttall_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SIGNAL_NUTTALL_INFO, &[&m, &sym, &dtype, &layout, &device, &pin_memory]) {
-        return ops::signal_nuttall(m, sym, dtype, layout, device, pin_memory);
-    }
-    fallback(&SIGNAL_NUTTALL_INFO, &[&m, &sym, &dtype, &layout, &device, &pin_memory])
+    calls::adapt_i_b_od_ol_ov_ob_to_t(
+        &SIGNAL_NUTTALL_INFO,
+        ops::signal_nuttall,
+        m,
+        sym,
+        dtype,
+        layout,
+        device,
+        pin_memory,
+    )
 }

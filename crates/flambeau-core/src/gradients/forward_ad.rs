@@ -6,6 +6,7 @@ use crate::gradients::products::{along, prepared};
 use crate::gradients::state;
 use crate::tensor::geometry::fmt_sizes;
 use crate::tensor::wrapper::{batched, innermost};
+use crate::types::call::Call;
 use crate::types::keys::Key;
 use crate::{Error, Result, Tensor};
 use std::cell::{Cell, RefCell};
@@ -198,30 +199,37 @@ pub fn tangent_or_zeros(t: &Tensor) -> Result<Tensor> {
 pub fn jvp<R>(f: impl FnOnce() -> Result<R>) -> Result<R> {
     plain(f)
 }
-/// The tangent that an elementwise operator makes of one input's, from its backward formula.
+/// [`jvp`] for what gives one tangent or none: there is one of it, however many operators call it.
 ///
 /// # Errors
-/// Those of the formula.
-pub fn elementwise_jvp(
-    tangent: Option<Tensor>,
-    formula: impl FnOnce(&Tensor) -> Result<Tensor>,
-) -> Result<Option<Tensor>> {
-    let Some(t) = tangent else { return Ok(None) };
-    Ok(Some(shorthand::conj(&formula(&shorthand::conj(&t)?)?)?))
+/// Those of `f`.
+pub fn jvp_one(f: &mut dyn Call<(), Result<Option<Tensor>>>) -> Result<Option<Tensor>> {
+    plain(|| f.call(()))
 }
-/// Adds up what the inputs contribute.
+/// The tangent that an elementwise operator makes of its inputs' (which may be absent), from its backward formulas: the sum of
+/// what each makes of the tangent of its input. Forward mode is off inside.
 ///
 /// # Errors
-/// Those of addition.
-pub fn sum_tangents<const N: usize>(parts: [Option<Tensor>; N]) -> Result<Option<Tensor>> {
-    let mut sum = None;
-    for p in parts.into_iter().flatten() {
-        sum = Some(match sum {
-            None => p,
-            Some(s) => shorthand::add(&s, &p)?,
-        });
-    }
-    Ok(sum)
+/// Those of the formulas.
+pub fn elementwise(
+    inputs: &[Option<&Tensor>],
+    formula: &mut dyn for<'a> Call<(usize, &'a Tensor), Result<Tensor>>,
+) -> Result<Option<Tensor>> {
+    plain(|| {
+        let mut parts = Vec::with_capacity(inputs.len());
+        let tangents: Vec<Option<Tensor>> = inputs.iter().map(|t| t.and_then(tangent)).collect();
+        for (i, t) in tangents.into_iter().enumerate() {
+            if let Some(t) = t {
+                parts.push(shorthand::conj(&formula.call((i, &shorthand::conj(&t)?))?)?);
+            }
+        }
+        let mut parts = parts.into_iter();
+        let Some(mut sum) = parts.next() else { return Ok(None) };
+        for p in parts {
+            sum = shorthand::add(&sum, &p)?;
+        }
+        Ok(Some(sum))
+    })
 }
 /// The inputs of a call that [`transposed`] makes again, in order.
 pub struct Inputs<'a>(std::slice::Iter<'a, Tensor>);
@@ -246,7 +254,7 @@ impl<'a> Inputs<'a> {
     }
 }
 /// Tangents of an operator that has no forward-mode rule, from its backward formulas: the gradient `J^T w` is linear in
-/// `w`, and its own gradient for `w` along the tangents is the tangent of the result. `duals` carry the tangents and
+/// `w`, and its own gradient for `w` along the tangents is the tangent of the result. Forward mode is off inside. `duals` carry the tangents and
 /// `inputs` the values (in place, those from before the call); `call` makes the call on other inputs and gives the
 /// differentiable results.
 ///
@@ -255,7 +263,25 @@ impl<'a> Inputs<'a> {
 pub fn transposed(
     duals: &[&Tensor],
     inputs: &[&Tensor],
-    call: impl Fn(Inputs<'_>) -> Result<Vec<Tensor>>,
+    call: &mut dyn for<'a> Call<Inputs<'a>, Result<Vec<Tensor>>>,
+) -> Result<Vec<Tensor>> {
+    plain(|| transposed_plain(duals, inputs, call))
+}
+/// [`transposed`] for one result.
+///
+/// # Errors
+/// As there.
+pub fn transposed_one(
+    duals: &[&Tensor],
+    inputs: &[&Tensor],
+    call: &mut dyn for<'a> Call<Inputs<'a>, Result<Vec<Tensor>>>,
+) -> Result<Option<Tensor>> {
+    Ok(transposed(duals, inputs, call)?.into_iter().next())
+}
+fn transposed_plain(
+    duals: &[&Tensor],
+    inputs: &[&Tensor],
+    call: &mut dyn for<'a> Call<Inputs<'a>, Result<Vec<Tensor>>>,
 ) -> Result<Vec<Tensor>> {
     // the tangents are part of the graph exactly where the results are
     let recorded = grad_mode::is_recording();
@@ -263,12 +289,13 @@ pub fn transposed(
     let with: Vec<usize> = (0..duals.len()).filter(|&i| tangent(duals[i]).is_some()).collect();
     let tangents: Vec<Tensor> = with.iter().filter_map(|&i| tangent(duals[i])).collect();
     let args: Vec<Tensor> = with.iter().map(|&i| inputs[i].clone()).collect();
+    let call = RefCell::new(call);
     let f = |args: &[Tensor]| {
         let mut all: Vec<Tensor> = inputs.iter().map(|t| (*t).clone()).collect();
         for (&i, t) in with.iter().zip(args) {
             all[i] = t.clone();
         }
-        call(Inputs(all.iter()))
+        call.borrow_mut().call(Inputs(all.iter()))
     };
     let args = prepared(&args, recorded)?;
     Ok(along(&f, &args, tangents, recorded, false)?.1)
@@ -276,9 +303,9 @@ pub fn transposed(
 /// Gives a result its tangent, in the result's own shape and dtype.
 ///
 /// # Errors
-/// Shapes that do not fit.
-pub fn set_tangent(out: &Tensor, tangent: Option<Tensor>) -> Result<()> {
-    let Some(t) = tangent else { return Ok(()) };
+/// Shapes that do not fit; what computing the tangent gave.
+pub fn set_tangent(out: &Tensor, tangent: Result<Option<Tensor>>) -> Result<()> {
+    let Some(t) = tangent? else { return Ok(()) };
     if !crate::gradients::node::differentiable(out) {
         return Ok(());
     }
@@ -305,9 +332,9 @@ fn shaped(out: &Tensor, t: Tensor) -> Result<Tensor> {
 /// elements.
 ///
 /// # Errors
-/// Shapes that do not fit.
-pub fn set_tangent_inplace(t: &Tensor, new: Option<Tensor>) -> Result<()> {
-    let new = match (new, tangent(t)) {
+/// Shapes that do not fit; what computing the tangent gave.
+pub fn set_tangent_inplace(t: &Tensor, new: Result<Option<Tensor>>) -> Result<()> {
+    let new = match (new?, tangent(t)) {
         (None, None) => return Ok(()),
         (None, Some(old)) => return plain(|| shorthand::zero_(&old)),
         (Some(new), Some(old)) => {

@@ -3,7 +3,7 @@
 use crate::derivatives::shorthand;
 use crate::gradients::anomaly;
 use crate::gradients::grad_mode::{is_inference_mode_enabled, is_recording};
-use crate::gradients::node::{self, Backward, Cx, Edges, Grads, short_name};
+use crate::gradients::node::{self, Backward, Cx, Edges, Grads, NodeImpl, short_name};
 use crate::gradients::state::{self, Creation, History};
 use crate::tensor::geometry::SizeVec;
 use crate::tensor::graph::{Edge, EdgeVec, Node, NodeHeader, OutputMeta, node_name};
@@ -110,16 +110,16 @@ pub fn check_out(name: &str, inputs: &[&Tensor], outs: &[&Tensor]) -> Result<()>
 }
 
 /// Gives a tensor that was written in place its new history. A view hands it on to its base, and gets its own from there.
-///
-/// # Errors
-/// None at present; the generated code passes errors on.
-pub fn rebase<B: Backward>(t: &Tensor, edges: Edges, body: B) -> Result<()> {
-    if !node::differentiable(t) {
-        return Ok(());
+#[inline]
+pub fn rebase<B: Backward>(t: &Tensor, edges: Edges, body: B) {
+    if let Some(begun) = node::begin_one(NodeImpl::<B>::WORDS, edges, t) {
+        made(t, begun.with(body));
     }
-    let node = node::node(edges, smallvec![OutputMeta::of(t)], body);
+}
+#[inline(never)]
+fn made(t: &Tensor, node: Arc<dyn Node>) {
+    anomaly::made(&node);
     rebase_on(t, Edge::new(node, 0));
-    Ok(())
 }
 
 /// [`rebase`] for an edge that exists.
@@ -151,7 +151,7 @@ pub fn rebase_on(t: &Tensor, e: Edge) {
 /// None at present; the generated code passes errors on.
 pub fn rebase_none(t: &Tensor) -> Result<()> {
     if is_recording() && node::differentiable(t) && state::requires_grad(t) {
-        rebase(t, Edges::new().tensor(t), Overwritten)?;
+        rebase(t, Edges::new().tensor(t), Overwritten);
     }
     Ok(())
 }

@@ -5,10 +5,11 @@ use crate::gradients::grad_mode::is_recording;
 use crate::gradients::state::{self, grad_edge, requires_grad};
 use crate::gradients::work;
 use crate::tensor::graph::Edge;
-use crate::tensor::graph::{EdgeVec, Node, NodeHeader, OutputMeta, arc_with};
+use crate::tensor::graph::{EdgeVec, Node, NodeHeader, OutputMeta};
 use crate::types::keys::Key;
 use crate::types::thread_keys;
 use crate::{Error, Result, Tensor};
+use flambeau_memory::{Begun, Headed};
 use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::ops::Range;
@@ -57,14 +58,11 @@ pub trait Backward: Send + Sync + 'static {
 }
 
 /// A node around a generated body: header and saved values in one allocation.
-pub struct NodeImpl<B> {
-    header: NodeHeader,
-    body: B,
-}
+pub type NodeImpl<B> = Headed<NodeHeader, B>;
 impl<B: Backward> Node for NodeImpl<B> {
     #[inline]
     fn header(&self) -> &NodeHeader {
-        &self.header
+        &self.head
     }
     fn name(&self) -> Cow<'static, str> {
         Cow::Borrowed(self.body.name())
@@ -163,11 +161,39 @@ pub fn recording_opt_list(inputs: &[Option<Tensor>]) -> bool {
 pub fn below<R>(f: impl FnOnce() -> R) -> R {
     thread_keys::below(Key::Autograd, f)
 }
+/// Calls of this thread go below the autograd key until it is dropped: [`below`] for generated wrappers, which drop it at the
+/// end of the call's statement.
+#[doc(hidden)]
+#[must_use = "calls go below the autograd key until it is dropped"]
+pub struct Below(#[allow(dead_code, reason = "restores on drop")] thread_keys::ExcludeGuard);
+impl Below {
+    /// From now on.
+    #[expect(clippy::new_without_default, reason = "a guard")]
+    #[inline(always)]
+    pub fn new() -> Below {
+        Below(thread_keys::ExcludeGuard::from_up(Key::Autograd))
+    }
+}
+
+// Nodes are made in three parts, so that there is little code per body: memory and header, the body, the history.
+
+/// Memory and header of a node of so many words. Never unwinds, so that what goes into the body may wait in registers.
+#[inline(never)]
+#[allow(improper_ctypes_definitions, reason = "called from Rust only; `extern` is what rules unwinding out")]
+extern "C" fn begin(words: usize, edges: Edges, outputs: SmallVec<[OutputMeta; 1]>) -> Begun<NodeHeader> {
+    Begun::new(words, || NodeHeader::new(edges.0, outputs))
+}
+/// [`begin`] for one output; none where that cannot have a gradient.
+#[inline(never)]
+#[allow(improper_ctypes_definitions, reason = "as above")]
+pub(crate) extern "C" fn begin_one(words: usize, edges: Edges, out: &Tensor) -> Option<Begun<NodeHeader>> {
+    differentiable(out)
+        .then(|| Begun::new(words, || NodeHeader::new(edges.0, SmallVec::from_buf([OutputMeta::of(out)]))))
+}
 
 /// Makes the node of a body.
-#[inline(always)]
 pub fn node<B: Backward>(edges: Edges, outputs: SmallVec<[OutputMeta; 1]>, body: B) -> Arc<dyn Node> {
-    let node: Arc<dyn Node> = arc_with(|| NodeImpl { header: NodeHeader::new(edges.0, outputs), body });
+    let node: Arc<dyn Node> = begin(NodeImpl::<B>::WORDS, edges, outputs).with(body);
     anomaly::made(&node);
     node
 }
@@ -181,16 +207,27 @@ pub fn differentiable(t: &Tensor) -> bool {
 /// Gives the one differentiable output its history.
 #[inline(always)]
 pub fn record<B: Backward>(out: &mut Tensor, edges: Edges, body: B) {
-    if !differentiable(out) {
-        return;
+    if let Some(begun) = begin_one(NodeImpl::<B>::WORDS, edges, out) {
+        made(out, begun.with(body));
     }
-    let node = node(edges, SmallVec::from_buf([OutputMeta::of(out)]), body);
+}
+#[inline(never)]
+fn made(out: &mut Tensor, node: Arc<dyn Node>) {
+    anomaly::made(&node);
     state::set_history_of_new(out, Edge::new(node, 0));
 }
 
 /// Gives several differentiable outputs their history.
 pub fn record_multi<B: Backward>(outs: &[&Tensor], edges: Edges, body: B) {
-    let node = node(edges, outs.iter().map(|t| OutputMeta::of(t)).collect(), body);
+    made_multi(outs, begin_multi(NodeImpl::<B>::WORDS, edges, outs).with(body));
+}
+#[inline(never)]
+fn begin_multi(words: usize, edges: Edges, outs: &[&Tensor]) -> Begun<NodeHeader> {
+    begin(words, edges, outs.iter().map(|t| OutputMeta::of(t)).collect())
+}
+#[inline(never)]
+fn made_multi(outs: &[&Tensor], node: Arc<dyn Node>) {
+    anomaly::made(&node);
     for (i, t) in outs.iter().enumerate() {
         if differentiable(t) {
             state::set_history(t, Edge::new(node.clone(), i as u32));

@@ -22,7 +22,10 @@
 //! }
 //! fn mul_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 //!     let rec = rt::recording(&[self_, other]);
-//!     let mut out = rt::below(|| ops::mul(self_, other))?;
+//!     let mut out = {
+//!         let _below = rt::Below::new();
+//!         ops::mul(self_, other)
+//!     }?;
 //!     if rec {
 //!         let edges = Edges::of([Some(self_), Some(other)]);
 //!         let body = MulBackward {
@@ -33,7 +36,7 @@
 //!         rt::record(&mut out, edges, body);
 //!     }
 //!     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-//!         let t = rt::jvp(|| { ... Result<Option<Tensor>> ... })?;    // forward mode is off inside
+//!         let t = rt::jvp_one(&mut || { ... Result<Option<Tensor>> ... });    // forward mode is off inside
 //!         rt::set_tangent(&out, t)?;
 //!     }
 //!     Ok(out)
@@ -53,24 +56,28 @@
 //! ```text
 //!     let rec = rt::recording(&[self_, other]);
 //!     if rec { rt::check_inplace(self_)?; }
-//!     let before = if rec { Some((Edges::new().tensor(self_).tensor(other), /* saved inputs; self by Saved::copy_of(self_)? */)) } else { None };
-//!     rt::below(|| ops::mul_(self_, other))?;
-//!     if let Some((edges, saved...)) = before { rt::rebase(self_, edges, MulBackward { .. })?; }   // Saved::output(self_, 0) here
-//!     if rt::dual_active() && rt::any_tangent(&[self_, other]) { rt::set_tangent_inplace(self_, rt::jvp(..)?)?; }
+//!     if rec {
+//!         let edges = Edges::of([Some(self_), Some(other)]);
+//!         let s_other = ...;                                  // saved inputs; self by Saved::copy_of(self_)?
+//!         { let _below = rt::Below::new(); ops::mul_(self_, other) }?;
+//!         rt::rebase(self_, edges, MulBackward { .. });       // Saved::output(self_, 0) here
+//!     } else {
+//!         { let _below = rt::Below::new(); ops::mul_(self_, other) }?;
+//!     }
+//!     if rt::dual_active() && rt::any_tangent(&[self_, other]) { rt::set_tangent_inplace(self_, rt::jvp_one(..))?; }
 //! ```
 //!   A formula of forward mode that needs `self_` as it was before the call clones it first, under `dual_active()`.
 //!   Rows with grad = "none": `rt::check_inplace(self_)` when recording, call, and `rt::rebase_none(self_)`.
 //! - `out=`: `rt::check_out("add", &[self_, other], &[out])?` first, then the call below.
 //! - Arguments that have no formula: `rt::not_differentiable("name", "arg", t)?` (float tensors that require a gradient).
 //! - Forward mode: `rt::tangent(t) -> Option<Tensor>`, `rt::tangent_or_zeros(t) -> Result<Tensor>`,
-//!   `rt::sum_tangents([Option<Tensor>; N]) -> Result<Option<Tensor>>`. `auto_linear`: the operator on the tangents.
-//!   `auto_elementwise`: per input with a tangent `conj(formula with grad = conj(tangent))`, then `sum_tangents`;
-//!   `rt::elementwise_jvp(tangent, |grad| formula)` does the conjugations. Rows without a rule: `rt::transposed(inputs, call)`
+//!   `auto_linear`: the operator on the tangents. `auto_elementwise`: the sum of `conj(formula with grad = conj(tangent))` over
+//!   the inputs with a tangent, by `rt::elementwise(inputs, |i, grad| formula)`. Rows without a rule: `rt::transposed(inputs, call)`
 //!   makes the tangents from the backward formulas.
 
 pub use crate::gradients::forward_ad::{
-    Inputs, any_tangent, dual_active, elementwise_jvp, jvp, set_tangent, set_tangent_inplace, sum_tangents,
-    tangent, tangent_or_zeros, transposed,
+    Inputs, any_tangent, dual_active, elementwise, jvp, jvp_one, set_tangent, set_tangent_inplace, tangent,
+    tangent_or_zeros, transposed, transposed_one,
 };
 pub use crate::gradients::grad_mode::is_recording;
 pub use crate::gradients::inplace::{

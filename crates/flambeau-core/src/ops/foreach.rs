@@ -4,6 +4,7 @@ use crate::backend::lists;
 use crate::ensure;
 use crate::ops;
 use crate::tensor::handle::Tensor;
+use crate::types::call::Call;
 use crate::types::error::{Error, Result};
 use crate::types::scalar::Scalar;
 
@@ -15,17 +16,32 @@ pub fn some(list: &[Tensor], text: Option<&str>) -> Result<()> {
     Ok(())
 }
 
-/// Runs the calls of a list form, whose work the first tensor's back end may put together.
-pub fn together<R>(list: &[Tensor], calls: impl FnOnce() -> Result<R>) -> Result<R> {
-    let Some(lists) = list.first().and_then(|t| lists::of(t.device())) else { return calls() };
-    let (mut calls, mut result) = (Some(calls), None);
-    lists.together(&mut || {
-        if let Some(calls) = calls.take() {
-            result = Some(calls()?);
-        }
+/// Makes the calls of a list form, one for each place of the list; the first tensor's back end may put their work together.
+pub fn each(list: &[Tensor], call: &mut dyn Call<usize, Result<Tensor>>) -> Result<Vec<Tensor>> {
+    let mut results = Vec::with_capacity(list.len());
+    each_(list, &mut |i: usize| -> Result<()> {
+        results.push(call.call(i)?);
         Ok(())
     })?;
-    result.ok_or_else(|| Error::runtime("the calls of a list form were not made"))
+    Ok(results)
+}
+/// [`each`] of a form that writes to the list's tensors.
+pub fn each_(list: &[Tensor], call: &mut dyn Call<usize, Result<()>>) -> Result<()> {
+    let (mut begun, mut made) = (false, false);
+    let mut calls = || {
+        // once, however often the back end calls
+        if !std::mem::replace(&mut begun, true) {
+            for i in 0..list.len() {
+                call.call(i)?;
+            }
+            made = true;
+        }
+        Ok(())
+    };
+    let Some(lists) = list.first().and_then(|t| lists::of(t.device())) else { return calls() };
+    lists.together(&mut calls)?;
+    ensure!(made, Runtime, "the calls of a list form were not made");
+    Ok(())
 }
 
 /// All tensors of the list have elements.

@@ -134,9 +134,14 @@ impl Tensors for (Tensor, Tensor, Tensor) {
 /// name. Results that the body only passes on keep theirs.
 pub fn named<R: Tensors>(name: &'static &'static str, body: impl FnOnce() -> Result<R>) -> Result<R> {
     let since = SEQ.load(Ordering::Relaxed);
-    let r = body()?;
-    r.each(&mut |t| rename_since(name, since, t));
-    Ok(r)
+    let r = body();
+    if let Ok(r) = &r {
+        rename_all(name, since, r);
+    }
+    r
+}
+fn rename_all(name: &'static &'static str, since: u64, of: &dyn Tensors) {
+    of.each(&mut |t| rename_since(name, since, t));
 }
 /// Gives the node that a tensor ends with another name.
 pub fn rename(name: &'static &'static str, t: &Tensor) {

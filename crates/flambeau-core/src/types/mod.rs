@@ -1,6 +1,7 @@
 //! What needs no tensor: errors, devices, layouts, numbers, schemas, dispatch keys, random generators.
 
 pub mod autocast;
+pub mod call;
 pub mod deep;
 pub mod device;
 pub mod error;

@@ -3,7 +3,7 @@
 //! Operators of the family `helper`.
 
 #[allow(unused_imports)]
-use super::{D, a, args, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, calls, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::helper as f;
 
@@ -48,7 +48,7 @@ pub(super) static FFT_FFTFREQ_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fft_fftfreq_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fft_fftfreq(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?.into_values()
+    calls::boxed_i_f_od_ol_ov_ob_to_t(ops::fft_fftfreq, a)
 }
 fn fft_fftfreq_adaptor(
     n: i64,
@@ -58,10 +58,16 @@ fn fft_fftfreq_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&FFT_FFTFREQ_INFO, &[&n, &d, &dtype, &layout, &device, &pin_memory]) {
-        return ops::fft_fftfreq(n, d, dtype, layout, device, pin_memory);
-    }
-    fallback(&FFT_FFTFREQ_INFO, &[&n, &d, &dtype, &layout, &device, &pin_memory])
+    calls::adapt_i_f_od_ol_ov_ob_to_t(
+        &FFT_FFTFREQ_INFO,
+        ops::fft_fftfreq,
+        n,
+        d,
+        dtype,
+        layout,
+        device,
+        pin_memory,
+    )
 }
 
 fn fft_fftfreq_out_cpu(
@@ -75,7 +81,7 @@ fn fft_fftfreq_out_cpu(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::fft_fftfreq(n, d, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::fft_fftfreq(n, d, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn fft_fftfreq_out_cuda(
@@ -89,7 +95,7 @@ fn fft_fftfreq_out_cuda(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::fft_fftfreq(n, d, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::fft_fftfreq(n, d, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn fft_fftfreq_out_meta(
@@ -103,7 +109,7 @@ fn fft_fftfreq_out_meta(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::fft_fftfreq(n, d, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::fft_fftfreq(n, d, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn fft_fftfreq_out_private(
@@ -117,7 +123,7 @@ fn fft_fftfreq_out_private(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::fft_fftfreq(n, d, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::fft_fftfreq(n, d, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`FFT_FFTFREQ_OUT`].
@@ -163,9 +169,7 @@ pub(super) static FFT_FFTFREQ_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&FFT_FFTFREQ_INFO),
 };
 fn fft_fftfreq_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 6)?;
-    ops::fft_fftfreq_out(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_i_f_od_ol_ov_ob_w(ops::fft_fftfreq_out, a)
 }
 fn fft_fftfreq_out_adaptor(
     n: i64,
@@ -176,14 +180,17 @@ fn fft_fftfreq_out_adaptor(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) =
-        watched(&FFT_FFTFREQ_OUT_INFO, &[&n, &d, &dtype, &layout, &device, &pin_memory, &&*out])
-    {
-        return ops::fft_fftfreq_out(n, d, dtype, layout, device, pin_memory, out);
-    }
-    let v = call_fallback(&FFT_FFTFREQ_OUT_INFO, &[&n, &d, &dtype, &layout, &device, &pin_memory, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_i_f_od_ol_ov_ob_w(
+        &FFT_FFTFREQ_OUT_INFO,
+        ops::fft_fftfreq_out,
+        n,
+        d,
+        dtype,
+        layout,
+        device,
+        pin_memory,
+        out,
+    )
 }
 
 /// Type of [`FFT_RFFTFREQ`].
@@ -227,7 +234,7 @@ pub(super) static FFT_RFFTFREQ_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fft_rfftfreq_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fft_rfftfreq(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?.into_values()
+    calls::boxed_i_f_od_ol_ov_ob_to_t(ops::fft_rfftfreq, a)
 }
 fn fft_rfftfreq_adaptor(
     n: i64,
@@ -237,10 +244,16 @@ fn fft_rfftfreq_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&FFT_RFFTFREQ_INFO, &[&n, &d, &dtype, &layout, &device, &pin_memory]) {
-        return ops::fft_rfftfreq(n, d, dtype, layout, device, pin_memory);
-    }
-    fallback(&FFT_RFFTFREQ_INFO, &[&n, &d, &dtype, &layout, &device, &pin_memory])
+    calls::adapt_i_f_od_ol_ov_ob_to_t(
+        &FFT_RFFTFREQ_INFO,
+        ops::fft_rfftfreq,
+        n,
+        d,
+        dtype,
+        layout,
+        device,
+        pin_memory,
+    )
 }
 
 fn fft_rfftfreq_out_cpu(
@@ -254,7 +267,7 @@ fn fft_rfftfreq_out_cpu(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::fft_rfftfreq(n, d, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::fft_rfftfreq(n, d, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn fft_rfftfreq_out_cuda(
@@ -268,7 +281,7 @@ fn fft_rfftfreq_out_cuda(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::fft_rfftfreq(n, d, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::fft_rfftfreq(n, d, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn fft_rfftfreq_out_meta(
@@ -282,7 +295,7 @@ fn fft_rfftfreq_out_meta(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::fft_rfftfreq(n, d, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::fft_rfftfreq(n, d, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn fft_rfftfreq_out_private(
@@ -296,7 +309,7 @@ fn fft_rfftfreq_out_private(
 ) -> Result<()> {
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
-    let r = f::fft_rfftfreq(n, d, dtype, layout, device, pin_memory)?;
+    let r = or_return!(f::fft_rfftfreq(n, d, dtype, layout, device, pin_memory));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`FFT_RFFTFREQ_OUT`].
@@ -342,9 +355,7 @@ pub(super) static FFT_RFFTFREQ_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&FFT_RFFTFREQ_INFO),
 };
 fn fft_rfftfreq_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 6)?;
-    ops::fft_rfftfreq_out(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_i_f_od_ol_ov_ob_w(ops::fft_rfftfreq_out, a)
 }
 fn fft_rfftfreq_out_adaptor(
     n: i64,
@@ -355,14 +366,17 @@ fn fft_rfftfreq_out_adaptor(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) =
-        watched(&FFT_RFFTFREQ_OUT_INFO, &[&n, &d, &dtype, &layout, &device, &pin_memory, &&*out])
-    {
-        return ops::fft_rfftfreq_out(n, d, dtype, layout, device, pin_memory, out);
-    }
-    let v = call_fallback(&FFT_RFFTFREQ_OUT_INFO, &[&n, &d, &dtype, &layout, &device, &pin_memory, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_i_f_od_ol_ov_ob_w(
+        &FFT_RFFTFREQ_OUT_INFO,
+        ops::fft_rfftfreq_out,
+        n,
+        d,
+        dtype,
+        layout,
+        device,
+        pin_memory,
+        out,
+    )
 }
 
 /// Type of [`FFT_FFTSHIFT`].
@@ -390,13 +404,10 @@ pub(super) static FFT_FFTSHIFT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fft_fftshift_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fft_fftshift(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref())?.into_values()
+    calls::boxed_t_ois_to_t(ops::fft_fftshift, a)
 }
 fn fft_fftshift_adaptor(self_: &Tensor, dim: Option<&[i64]>) -> Result<Tensor> {
-    if let Some(_seen) = watched(&FFT_FFTSHIFT_INFO, &[&self_, &dim]) {
-        return ops::fft_fftshift(self_, dim);
-    }
-    fallback(&FFT_FFTSHIFT_INFO, &[&self_, &dim])
+    calls::adapt_t_ois_to_t(&FFT_FFTSHIFT_INFO, ops::fft_fftshift, self_, dim)
 }
 
 /// Type of [`FFT_IFFTSHIFT`].
@@ -424,11 +435,8 @@ pub(super) static FFT_IFFTSHIFT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fft_ifftshift_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fft_ifftshift(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref())?.into_values()
+    calls::boxed_t_ois_to_t(ops::fft_ifftshift, a)
 }
 fn fft_ifftshift_adaptor(self_: &Tensor, dim: Option<&[i64]>) -> Result<Tensor> {
-    if let Some(_seen) = watched(&FFT_IFFTSHIFT_INFO, &[&self_, &dim]) {
-        return ops::fft_ifftshift(self_, dim);
-    }
-    fallback(&FFT_IFFTSHIFT_INFO, &[&self_, &dim])
+    calls::adapt_t_ois_to_t(&FFT_IFFTSHIFT_INFO, ops::fft_ifftshift, self_, dim)
 }

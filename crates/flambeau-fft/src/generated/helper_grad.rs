@@ -23,8 +23,9 @@ pub(super) fn fft_fftfreq_out_autograd(
     out: &mut Tensor,
 ) -> Result<()> {
     super::prelude::out::as_factory(out, dtype, layout, device)?;
-    rt::check_out("aten::fft_fftfreq", &[], &[&*out])?;
-    rt::below(|| ops::fft_fftfreq_out(n, d, dtype, layout, device, pin_memory, out))
+    or_return!(rt::check_out("aten::fft_fftfreq", &[], &[&*out]));
+    let _below = rt::Below::new();
+    ops::fft_fftfreq_out(n, d, dtype, layout, device, pin_memory, out)
 }
 pub(super) fn fft_rfftfreq_out_autograd(
     n: i64,
@@ -36,6 +37,7 @@ pub(super) fn fft_rfftfreq_out_autograd(
     out: &mut Tensor,
 ) -> Result<()> {
     super::prelude::out::as_factory(out, dtype, layout, device)?;
-    rt::check_out("aten::fft_rfftfreq", &[], &[&*out])?;
-    rt::below(|| ops::fft_rfftfreq_out(n, d, dtype, layout, device, pin_memory, out))
+    or_return!(rt::check_out("aten::fft_rfftfreq", &[], &[&*out]));
+    let _below = rt::Below::new();
+    ops::fft_rfftfreq_out(n, d, dtype, layout, device, pin_memory, out)
 }

@@ -3,7 +3,7 @@
 //! Operators of the family `legacy`.
 
 #[allow(unused_imports)]
-use super::{D, a, args, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, calls, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::legacy as f;
 
@@ -35,13 +35,10 @@ pub(super) static LEGACY_FFT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn legacy_fft_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::legacy_fft(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_i_b_to_t(ops::legacy_fft, a)
 }
 fn legacy_fft_adaptor(self_: &Tensor, signal_ndim: i64, normalized: bool) -> Result<Tensor> {
-    if let Some(_seen) = watched(&LEGACY_FFT_INFO, &[&self_, &signal_ndim, &normalized]) {
-        return ops::legacy_fft(self_, signal_ndim, normalized);
-    }
-    fallback(&LEGACY_FFT_INFO, &[&self_, &signal_ndim, &normalized])
+    calls::adapt_t_i_b_to_t(&LEGACY_FFT_INFO, ops::legacy_fft, self_, signal_ndim, normalized)
 }
 
 /// Type of [`LEGACY_IFFT`].
@@ -73,13 +70,10 @@ pub(super) static LEGACY_IFFT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn legacy_ifft_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::legacy_ifft(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_i_b_to_t(ops::legacy_ifft, a)
 }
 fn legacy_ifft_adaptor(self_: &Tensor, signal_ndim: i64, normalized: bool) -> Result<Tensor> {
-    if let Some(_seen) = watched(&LEGACY_IFFT_INFO, &[&self_, &signal_ndim, &normalized]) {
-        return ops::legacy_ifft(self_, signal_ndim, normalized);
-    }
-    fallback(&LEGACY_IFFT_INFO, &[&self_, &signal_ndim, &normalized])
+    calls::adapt_t_i_b_to_t(&LEGACY_IFFT_INFO, ops::legacy_ifft, self_, signal_ndim, normalized)
 }
 
 /// Type of [`LEGACY_RFFT`].
@@ -112,13 +106,18 @@ pub(super) static LEGACY_RFFT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn legacy_rfft_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::legacy_rfft(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
+    or_return!(ops::legacy_rfft(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3))
+    ))
+    .into_values()
 }
 fn legacy_rfft_adaptor(self_: &Tensor, signal_ndim: i64, normalized: bool, onesided: bool) -> Result<Tensor> {
-    if let Some(_seen) = watched(&LEGACY_RFFT_INFO, &[&self_, &signal_ndim, &normalized, &onesided]) {
-        return ops::legacy_rfft(self_, signal_ndim, normalized, onesided);
-    }
-    fallback(&LEGACY_RFFT_INFO, &[&self_, &signal_ndim, &normalized, &onesided])
+    adapted(&LEGACY_RFFT_INFO, &[&self_, &signal_ndim, &normalized, &onesided], &mut |()| {
+        ops::legacy_rfft(self_, signal_ndim, normalized, onesided)
+    })
 }
 
 /// Type of [`LEGACY_IRFFT`].
@@ -152,13 +151,13 @@ pub(super) static LEGACY_IRFFT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn legacy_irfft_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::legacy_irfft(
-        tensor_arg(a, 0)?,
-        arg(a, 1)?,
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg::<Option<Vec<i64>>>(a, 4)?.as_deref(),
-    )?
+    or_return!(ops::legacy_irfft(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg::<Option<Vec<i64>>>(a, 4)).as_deref()
+    ))
     .into_values()
 }
 fn legacy_irfft_adaptor(
@@ -168,10 +167,7 @@ fn legacy_irfft_adaptor(
     onesided: bool,
     signal_sizes: Option<&[i64]>,
 ) -> Result<Tensor> {
-    if let Some(_seen) =
-        watched(&LEGACY_IRFFT_INFO, &[&self_, &signal_ndim, &normalized, &onesided, &signal_sizes])
-    {
-        return ops::legacy_irfft(self_, signal_ndim, normalized, onesided, signal_sizes);
-    }
-    fallback(&LEGACY_IRFFT_INFO, &[&self_, &signal_ndim, &normalized, &onesided, &signal_sizes])
+    adapted(&LEGACY_IRFFT_INFO, &[&self_, &signal_ndim, &normalized, &onesided, &signal_sizes], &mut |()| {
+        ops::legacy_irfft(self_, signal_ndim, normalized, onesided, signal_sizes)
+    })
 }

@@ -3,7 +3,7 @@
 //! Operators of the family `many`.
 
 #[allow(unused_imports)]
-use super::{D, a, args, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, calls, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::many as f;
 
@@ -43,13 +43,7 @@ pub(super) static FFT_FFTN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fft_fftn_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fft_fftn(
-        tensor_arg(a, 0)?,
-        arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
-        arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
-        arg::<Option<String>>(a, 3)?.as_deref(),
-    )?
-    .into_values()
+    calls::boxed_t_ois_ois_os_to_t(ops::fft_fftn, a)
 }
 fn fft_fftn_adaptor(
     self_: &Tensor,
@@ -57,10 +51,7 @@ fn fft_fftn_adaptor(
     dim: Option<&[i64]>,
     norm: Option<&str>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&FFT_FFTN_INFO, &[&self_, &s, &dim, &norm]) {
-        return ops::fft_fftn(self_, s, dim, norm);
-    }
-    fallback(&FFT_FFTN_INFO, &[&self_, &s, &dim, &norm])
+    calls::adapt_t_ois_ois_os_to_t(&FFT_FFTN_INFO, ops::fft_fftn, self_, s, dim, norm)
 }
 
 fn fft_fftn_out_cpu(
@@ -76,7 +67,7 @@ fn fft_fftn_out_cpu(
         out.dtype(),
     )?;
     out::refuse_gradients("_fft_c2c", &[self_], &[&*out])?;
-    let r = f::fft_fftn(self_, s, dim, norm)?;
+    let r = or_return!(f::fft_fftn(self_, s, dim, norm));
     out::copy_to_out(&OutDtype::Complex("fftn expects a complex output tensor, but got {got}"), out, &r)
 }
 /// Type of [`FFT_FFTN_OUT`].
@@ -110,15 +101,7 @@ pub(super) static FFT_FFTN_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&FFT_FFTN_INFO),
 };
 fn fft_fftn_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 4)?;
-    ops::fft_fftn_out(
-        tensor_arg(a, 0)?,
-        arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
-        arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
-        arg::<Option<String>>(a, 3)?.as_deref(),
-        &mut out,
-    )?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_ois_ois_os_w(ops::fft_fftn_out, a)
 }
 fn fft_fftn_out_adaptor(
     self_: &Tensor,
@@ -127,12 +110,7 @@ fn fft_fftn_out_adaptor(
     norm: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&FFT_FFTN_OUT_INFO, &[&self_, &s, &dim, &norm, &&*out]) {
-        return ops::fft_fftn_out(self_, s, dim, norm, out);
-    }
-    let v = call_fallback(&FFT_FFTN_OUT_INFO, &[&self_, &s, &dim, &norm, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_ois_ois_os_w(&FFT_FFTN_OUT_INFO, ops::fft_fftn_out, self_, s, dim, norm, out)
 }
 
 /// Type of [`FFT_FFT2`].
@@ -171,19 +149,10 @@ pub(super) static FFT_FFT2_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fft_fft2_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fft_fft2(
-        tensor_arg(a, 0)?,
-        arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
-        &arg::<Vec<i64>>(a, 2)?,
-        arg::<Option<String>>(a, 3)?.as_deref(),
-    )?
-    .into_values()
+    calls::boxed_t_ois_is_os_to_t(ops::fft_fft2, a)
 }
 fn fft_fft2_adaptor(self_: &Tensor, s: Option<&[i64]>, dim: &[i64], norm: Option<&str>) -> Result<Tensor> {
-    if let Some(_seen) = watched(&FFT_FFT2_INFO, &[&self_, &s, &dim, &norm]) {
-        return ops::fft_fft2(self_, s, dim, norm);
-    }
-    fallback(&FFT_FFT2_INFO, &[&self_, &s, &dim, &norm])
+    calls::adapt_t_ois_is_os_to_t(&FFT_FFT2_INFO, ops::fft_fft2, self_, s, dim, norm)
 }
 
 fn fft_fft2_out_cpu(
@@ -199,7 +168,7 @@ fn fft_fft2_out_cpu(
         out.dtype(),
     )?;
     out::refuse_gradients("_fft_c2c", &[self_], &[&*out])?;
-    let r = f::fft_fft2(self_, s, dim, norm)?;
+    let r = or_return!(f::fft_fft2(self_, s, dim, norm));
     out::copy_to_out(&OutDtype::Complex("fftn expects a complex output tensor, but got {got}"), out, &r)
 }
 /// Type of [`FFT_FFT2_OUT`].
@@ -233,15 +202,7 @@ pub(super) static FFT_FFT2_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&FFT_FFT2_INFO),
 };
 fn fft_fft2_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 4)?;
-    ops::fft_fft2_out(
-        tensor_arg(a, 0)?,
-        arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
-        &arg::<Vec<i64>>(a, 2)?,
-        arg::<Option<String>>(a, 3)?.as_deref(),
-        &mut out,
-    )?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_ois_is_os_w(ops::fft_fft2_out, a)
 }
 fn fft_fft2_out_adaptor(
     self_: &Tensor,
@@ -250,12 +211,7 @@ fn fft_fft2_out_adaptor(
     norm: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&FFT_FFT2_OUT_INFO, &[&self_, &s, &dim, &norm, &&*out]) {
-        return ops::fft_fft2_out(self_, s, dim, norm, out);
-    }
-    let v = call_fallback(&FFT_FFT2_OUT_INFO, &[&self_, &s, &dim, &norm, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_ois_is_os_w(&FFT_FFT2_OUT_INFO, ops::fft_fft2_out, self_, s, dim, norm, out)
 }
 
 /// Type of [`FFT_IFFTN`].
@@ -294,13 +250,7 @@ pub(super) static FFT_IFFTN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fft_ifftn_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fft_ifftn(
-        tensor_arg(a, 0)?,
-        arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
-        arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
-        arg::<Option<String>>(a, 3)?.as_deref(),
-    )?
-    .into_values()
+    calls::boxed_t_ois_ois_os_to_t(ops::fft_ifftn, a)
 }
 fn fft_ifftn_adaptor(
     self_: &Tensor,
@@ -308,10 +258,7 @@ fn fft_ifftn_adaptor(
     dim: Option<&[i64]>,
     norm: Option<&str>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&FFT_IFFTN_INFO, &[&self_, &s, &dim, &norm]) {
-        return ops::fft_ifftn(self_, s, dim, norm);
-    }
-    fallback(&FFT_IFFTN_INFO, &[&self_, &s, &dim, &norm])
+    calls::adapt_t_ois_ois_os_to_t(&FFT_IFFTN_INFO, ops::fft_ifftn, self_, s, dim, norm)
 }
 
 fn fft_ifftn_out_cpu(
@@ -327,7 +274,7 @@ fn fft_ifftn_out_cpu(
         out.dtype(),
     )?;
     out::refuse_gradients("_fft_c2c", &[self_], &[&*out])?;
-    let r = f::fft_ifftn(self_, s, dim, norm)?;
+    let r = or_return!(f::fft_ifftn(self_, s, dim, norm));
     out::copy_to_out(&OutDtype::Complex("fftn expects a complex output tensor, but got {got}"), out, &r)
 }
 /// Type of [`FFT_IFFTN_OUT`].
@@ -361,15 +308,7 @@ pub(super) static FFT_IFFTN_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&FFT_IFFTN_INFO),
 };
 fn fft_ifftn_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 4)?;
-    ops::fft_ifftn_out(
-        tensor_arg(a, 0)?,
-        arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
-        arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
-        arg::<Option<String>>(a, 3)?.as_deref(),
-        &mut out,
-    )?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_ois_ois_os_w(ops::fft_ifftn_out, a)
 }
 fn fft_ifftn_out_adaptor(
     self_: &Tensor,
@@ -378,12 +317,7 @@ fn fft_ifftn_out_adaptor(
     norm: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&FFT_IFFTN_OUT_INFO, &[&self_, &s, &dim, &norm, &&*out]) {
-        return ops::fft_ifftn_out(self_, s, dim, norm, out);
-    }
-    let v = call_fallback(&FFT_IFFTN_OUT_INFO, &[&self_, &s, &dim, &norm, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_ois_ois_os_w(&FFT_IFFTN_OUT_INFO, ops::fft_ifftn_out, self_, s, dim, norm, out)
 }
 
 /// Type of [`FFT_IFFT2`].
@@ -422,19 +356,10 @@ pub(super) static FFT_IFFT2_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fft_ifft2_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fft_ifft2(
-        tensor_arg(a, 0)?,
-        arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
-        &arg::<Vec<i64>>(a, 2)?,
-        arg::<Option<String>>(a, 3)?.as_deref(),
-    )?
-    .into_values()
+    calls::boxed_t_ois_is_os_to_t(ops::fft_ifft2, a)
 }
 fn fft_ifft2_adaptor(self_: &Tensor, s: Option<&[i64]>, dim: &[i64], norm: Option<&str>) -> Result<Tensor> {
-    if let Some(_seen) = watched(&FFT_IFFT2_INFO, &[&self_, &s, &dim, &norm]) {
-        return ops::fft_ifft2(self_, s, dim, norm);
-    }
-    fallback(&FFT_IFFT2_INFO, &[&self_, &s, &dim, &norm])
+    calls::adapt_t_ois_is_os_to_t(&FFT_IFFT2_INFO, ops::fft_ifft2, self_, s, dim, norm)
 }
 
 fn fft_ifft2_out_cpu(
@@ -450,7 +375,7 @@ fn fft_ifft2_out_cpu(
         out.dtype(),
     )?;
     out::refuse_gradients("_fft_c2c", &[self_], &[&*out])?;
-    let r = f::fft_ifft2(self_, s, dim, norm)?;
+    let r = or_return!(f::fft_ifft2(self_, s, dim, norm));
     out::copy_to_out(&OutDtype::Complex("fftn expects a complex output tensor, but got {got}"), out, &r)
 }
 /// Type of [`FFT_IFFT2_OUT`].
@@ -484,15 +409,7 @@ pub(super) static FFT_IFFT2_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&FFT_IFFT2_INFO),
 };
 fn fft_ifft2_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 4)?;
-    ops::fft_ifft2_out(
-        tensor_arg(a, 0)?,
-        arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
-        &arg::<Vec<i64>>(a, 2)?,
-        arg::<Option<String>>(a, 3)?.as_deref(),
-        &mut out,
-    )?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_ois_is_os_w(ops::fft_ifft2_out, a)
 }
 fn fft_ifft2_out_adaptor(
     self_: &Tensor,
@@ -501,12 +418,7 @@ fn fft_ifft2_out_adaptor(
     norm: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&FFT_IFFT2_OUT_INFO, &[&self_, &s, &dim, &norm, &&*out]) {
-        return ops::fft_ifft2_out(self_, s, dim, norm, out);
-    }
-    let v = call_fallback(&FFT_IFFT2_OUT_INFO, &[&self_, &s, &dim, &norm, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_ois_is_os_w(&FFT_IFFT2_OUT_INFO, ops::fft_ifft2_out, self_, s, dim, norm, out)
 }
 
 /// Type of [`FFT_RFFTN`].
@@ -545,13 +457,7 @@ pub(super) static FFT_RFFTN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fft_rfftn_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fft_rfftn(
-        tensor_arg(a, 0)?,
-        arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
-        arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
-        arg::<Option<String>>(a, 3)?.as_deref(),
-    )?
-    .into_values()
+    calls::boxed_t_ois_ois_os_to_t(ops::fft_rfftn, a)
 }
 fn fft_rfftn_adaptor(
     self_: &Tensor,
@@ -559,10 +465,7 @@ fn fft_rfftn_adaptor(
     dim: Option<&[i64]>,
     norm: Option<&str>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&FFT_RFFTN_INFO, &[&self_, &s, &dim, &norm]) {
-        return ops::fft_rfftn(self_, s, dim, norm);
-    }
-    fallback(&FFT_RFFTN_INFO, &[&self_, &s, &dim, &norm])
+    calls::adapt_t_ois_ois_os_to_t(&FFT_RFFTN_INFO, ops::fft_rfftn, self_, s, dim, norm)
 }
 
 fn fft_rfftn_out_cpu(
@@ -578,7 +481,7 @@ fn fft_rfftn_out_cpu(
         out.dtype(),
     )?;
     out::refuse_gradients("_fft_r2c", &[self_], &[&*out])?;
-    let r = f::fft_rfftn(self_, s, dim, norm)?;
+    let r = or_return!(f::fft_rfftn(self_, s, dim, norm));
     out::copy_to_out(&OutDtype::Complex("rfftn expects a complex output tensor, but got {got}"), out, &r)
 }
 /// Type of [`FFT_RFFTN_OUT`].
@@ -612,15 +515,7 @@ pub(super) static FFT_RFFTN_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&FFT_RFFTN_INFO),
 };
 fn fft_rfftn_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 4)?;
-    ops::fft_rfftn_out(
-        tensor_arg(a, 0)?,
-        arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
-        arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
-        arg::<Option<String>>(a, 3)?.as_deref(),
-        &mut out,
-    )?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_ois_ois_os_w(ops::fft_rfftn_out, a)
 }
 fn fft_rfftn_out_adaptor(
     self_: &Tensor,
@@ -629,12 +524,7 @@ fn fft_rfftn_out_adaptor(
     norm: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&FFT_RFFTN_OUT_INFO, &[&self_, &s, &dim, &norm, &&*out]) {
-        return ops::fft_rfftn_out(self_, s, dim, norm, out);
-    }
-    let v = call_fallback(&FFT_RFFTN_OUT_INFO, &[&self_, &s, &dim, &norm, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_ois_ois_os_w(&FFT_RFFTN_OUT_INFO, ops::fft_rfftn_out, self_, s, dim, norm, out)
 }
 
 /// Type of [`FFT_RFFT2`].
@@ -673,19 +563,10 @@ pub(super) static FFT_RFFT2_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fft_rfft2_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fft_rfft2(
-        tensor_arg(a, 0)?,
-        arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
-        &arg::<Vec<i64>>(a, 2)?,
-        arg::<Option<String>>(a, 3)?.as_deref(),
-    )?
-    .into_values()
+    calls::boxed_t_ois_is_os_to_t(ops::fft_rfft2, a)
 }
 fn fft_rfft2_adaptor(self_: &Tensor, s: Option<&[i64]>, dim: &[i64], norm: Option<&str>) -> Result<Tensor> {
-    if let Some(_seen) = watched(&FFT_RFFT2_INFO, &[&self_, &s, &dim, &norm]) {
-        return ops::fft_rfft2(self_, s, dim, norm);
-    }
-    fallback(&FFT_RFFT2_INFO, &[&self_, &s, &dim, &norm])
+    calls::adapt_t_ois_is_os_to_t(&FFT_RFFT2_INFO, ops::fft_rfft2, self_, s, dim, norm)
 }
 
 fn fft_rfft2_out_cpu(
@@ -701,7 +582,7 @@ fn fft_rfft2_out_cpu(
         out.dtype(),
     )?;
     out::refuse_gradients("_fft_r2c", &[self_], &[&*out])?;
-    let r = f::fft_rfft2(self_, s, dim, norm)?;
+    let r = or_return!(f::fft_rfft2(self_, s, dim, norm));
     out::copy_to_out(&OutDtype::Complex("rfftn expects a complex output tensor, but got {got}"), out, &r)
 }
 /// Type of [`FFT_RFFT2_OUT`].
@@ -735,15 +616,7 @@ pub(super) static FFT_RFFT2_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&FFT_RFFT2_INFO),
 };
 fn fft_rfft2_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 4)?;
-    ops::fft_rfft2_out(
-        tensor_arg(a, 0)?,
-        arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
-        &arg::<Vec<i64>>(a, 2)?,
-        arg::<Option<String>>(a, 3)?.as_deref(),
-        &mut out,
-    )?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_ois_is_os_w(ops::fft_rfft2_out, a)
 }
 fn fft_rfft2_out_adaptor(
     self_: &Tensor,
@@ -752,12 +625,7 @@ fn fft_rfft2_out_adaptor(
     norm: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&FFT_RFFT2_OUT_INFO, &[&self_, &s, &dim, &norm, &&*out]) {
-        return ops::fft_rfft2_out(self_, s, dim, norm, out);
-    }
-    let v = call_fallback(&FFT_RFFT2_OUT_INFO, &[&self_, &s, &dim, &norm, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_ois_is_os_w(&FFT_RFFT2_OUT_INFO, ops::fft_rfft2_out, self_, s, dim, norm, out)
 }
 
 /// Type of [`FFT_IRFFTN`].
@@ -796,13 +664,7 @@ pub(super) static FFT_IRFFTN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fft_irfftn_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fft_irfftn(
-        tensor_arg(a, 0)?,
-        arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
-        arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
-        arg::<Option<String>>(a, 3)?.as_deref(),
-    )?
-    .into_values()
+    calls::boxed_t_ois_ois_os_to_t(ops::fft_irfftn, a)
 }
 fn fft_irfftn_adaptor(
     self_: &Tensor,
@@ -810,10 +672,7 @@ fn fft_irfftn_adaptor(
     dim: Option<&[i64]>,
     norm: Option<&str>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&FFT_IRFFTN_INFO, &[&self_, &s, &dim, &norm]) {
-        return ops::fft_irfftn(self_, s, dim, norm);
-    }
-    fallback(&FFT_IRFFTN_INFO, &[&self_, &s, &dim, &norm])
+    calls::adapt_t_ois_ois_os_to_t(&FFT_IRFFTN_INFO, ops::fft_irfftn, self_, s, dim, norm)
 }
 
 fn fft_irfftn_out_cpu(
@@ -829,7 +688,7 @@ fn fft_irfftn_out_cpu(
         out.dtype(),
     )?;
     out::refuse_gradients("_fft_c2r", &[self_], &[&*out])?;
-    let r = f::fft_irfftn(self_, s, dim, norm)?;
+    let r = or_return!(f::fft_irfftn(self_, s, dim, norm));
     out::copy_to_out(
         &OutDtype::Floating("irfftn expects a floating point output tensor, but got {got}"),
         out,
@@ -868,15 +727,7 @@ pub(super) static FFT_IRFFTN_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&FFT_IRFFTN_INFO),
 };
 fn fft_irfftn_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 4)?;
-    ops::fft_irfftn_out(
-        tensor_arg(a, 0)?,
-        arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
-        arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
-        arg::<Option<String>>(a, 3)?.as_deref(),
-        &mut out,
-    )?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_ois_ois_os_w(ops::fft_irfftn_out, a)
 }
 fn fft_irfftn_out_adaptor(
     self_: &Tensor,
@@ -885,12 +736,7 @@ fn fft_irfftn_out_adaptor(
     norm: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&FFT_IRFFTN_OUT_INFO, &[&self_, &s, &dim, &norm, &&*out]) {
-        return ops::fft_irfftn_out(self_, s, dim, norm, out);
-    }
-    let v = call_fallback(&FFT_IRFFTN_OUT_INFO, &[&self_, &s, &dim, &norm, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_ois_ois_os_w(&FFT_IRFFTN_OUT_INFO, ops::fft_irfftn_out, self_, s, dim, norm, out)
 }
 
 /// Type of [`FFT_IRFFT2`].
@@ -929,19 +775,10 @@ pub(super) static FFT_IRFFT2_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fft_irfft2_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fft_irfft2(
-        tensor_arg(a, 0)?,
-        arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
-        &arg::<Vec<i64>>(a, 2)?,
-        arg::<Option<String>>(a, 3)?.as_deref(),
-    )?
-    .into_values()
+    calls::boxed_t_ois_is_os_to_t(ops::fft_irfft2, a)
 }
 fn fft_irfft2_adaptor(self_: &Tensor, s: Option<&[i64]>, dim: &[i64], norm: Option<&str>) -> Result<Tensor> {
-    if let Some(_seen) = watched(&FFT_IRFFT2_INFO, &[&self_, &s, &dim, &norm]) {
-        return ops::fft_irfft2(self_, s, dim, norm);
-    }
-    fallback(&FFT_IRFFT2_INFO, &[&self_, &s, &dim, &norm])
+    calls::adapt_t_ois_is_os_to_t(&FFT_IRFFT2_INFO, ops::fft_irfft2, self_, s, dim, norm)
 }
 
 fn fft_irfft2_out_cpu(
@@ -957,7 +794,7 @@ fn fft_irfft2_out_cpu(
         out.dtype(),
     )?;
     out::refuse_gradients("_fft_c2r", &[self_], &[&*out])?;
-    let r = f::fft_irfft2(self_, s, dim, norm)?;
+    let r = or_return!(f::fft_irfft2(self_, s, dim, norm));
     out::copy_to_out(
         &OutDtype::Floating("irfftn expects a floating point output tensor, but got {got}"),
         out,
@@ -995,15 +832,7 @@ pub(super) static FFT_IRFFT2_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&FFT_IRFFT2_INFO),
 };
 fn fft_irfft2_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 4)?;
-    ops::fft_irfft2_out(
-        tensor_arg(a, 0)?,
-        arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
-        &arg::<Vec<i64>>(a, 2)?,
-        arg::<Option<String>>(a, 3)?.as_deref(),
-        &mut out,
-    )?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_ois_is_os_w(ops::fft_irfft2_out, a)
 }
 fn fft_irfft2_out_adaptor(
     self_: &Tensor,
@@ -1012,12 +841,7 @@ fn fft_irfft2_out_adaptor(
     norm: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&FFT_IRFFT2_OUT_INFO, &[&self_, &s, &dim, &norm, &&*out]) {
-        return ops::fft_irfft2_out(self_, s, dim, norm, out);
-    }
-    let v = call_fallback(&FFT_IRFFT2_OUT_INFO, &[&self_, &s, &dim, &norm, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_ois_is_os_w(&FFT_IRFFT2_OUT_INFO, ops::fft_irfft2_out, self_, s, dim, norm, out)
 }
 
 /// Type of [`FFT_HFFTN`].
@@ -1049,13 +873,7 @@ pub(super) static FFT_HFFTN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fft_hfftn_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fft_hfftn(
-        tensor_arg(a, 0)?,
-        arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
-        arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
-        arg::<Option<String>>(a, 3)?.as_deref(),
-    )?
-    .into_values()
+    calls::boxed_t_ois_ois_os_to_t(ops::fft_hfftn, a)
 }
 fn fft_hfftn_adaptor(
     self_: &Tensor,
@@ -1063,10 +881,7 @@ fn fft_hfftn_adaptor(
     dim: Option<&[i64]>,
     norm: Option<&str>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&FFT_HFFTN_INFO, &[&self_, &s, &dim, &norm]) {
-        return ops::fft_hfftn(self_, s, dim, norm);
-    }
-    fallback(&FFT_HFFTN_INFO, &[&self_, &s, &dim, &norm])
+    calls::adapt_t_ois_ois_os_to_t(&FFT_HFFTN_INFO, ops::fft_hfftn, self_, s, dim, norm)
 }
 
 fn fft_hfftn_out_cpu(
@@ -1082,7 +897,7 @@ fn fft_hfftn_out_cpu(
         out.dtype(),
     )?;
     out::refuse_gradients("_fft_c2r", &[self_], &[&*out])?;
-    let r = f::fft_hfftn(self_, s, dim, norm)?;
+    let r = or_return!(f::fft_hfftn(self_, s, dim, norm));
     out::copy_to_out(
         &OutDtype::Floating("hfftn expects a floating point output tensor, but got {got}"),
         out,
@@ -1120,15 +935,7 @@ pub(super) static FFT_HFFTN_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&FFT_HFFTN_INFO),
 };
 fn fft_hfftn_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 4)?;
-    ops::fft_hfftn_out(
-        tensor_arg(a, 0)?,
-        arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
-        arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
-        arg::<Option<String>>(a, 3)?.as_deref(),
-        &mut out,
-    )?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_ois_ois_os_w(ops::fft_hfftn_out, a)
 }
 fn fft_hfftn_out_adaptor(
     self_: &Tensor,
@@ -1137,12 +944,7 @@ fn fft_hfftn_out_adaptor(
     norm: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&FFT_HFFTN_OUT_INFO, &[&self_, &s, &dim, &norm, &&*out]) {
-        return ops::fft_hfftn_out(self_, s, dim, norm, out);
-    }
-    let v = call_fallback(&FFT_HFFTN_OUT_INFO, &[&self_, &s, &dim, &norm, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_ois_ois_os_w(&FFT_HFFTN_OUT_INFO, ops::fft_hfftn_out, self_, s, dim, norm, out)
 }
 
 /// Type of [`FFT_HFFT2`].
@@ -1174,19 +976,10 @@ pub(super) static FFT_HFFT2_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fft_hfft2_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fft_hfft2(
-        tensor_arg(a, 0)?,
-        arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
-        &arg::<Vec<i64>>(a, 2)?,
-        arg::<Option<String>>(a, 3)?.as_deref(),
-    )?
-    .into_values()
+    calls::boxed_t_ois_is_os_to_t(ops::fft_hfft2, a)
 }
 fn fft_hfft2_adaptor(self_: &Tensor, s: Option<&[i64]>, dim: &[i64], norm: Option<&str>) -> Result<Tensor> {
-    if let Some(_seen) = watched(&FFT_HFFT2_INFO, &[&self_, &s, &dim, &norm]) {
-        return ops::fft_hfft2(self_, s, dim, norm);
-    }
-    fallback(&FFT_HFFT2_INFO, &[&self_, &s, &dim, &norm])
+    calls::adapt_t_ois_is_os_to_t(&FFT_HFFT2_INFO, ops::fft_hfft2, self_, s, dim, norm)
 }
 
 fn fft_hfft2_out_cpu(
@@ -1202,7 +995,7 @@ fn fft_hfft2_out_cpu(
         out.dtype(),
     )?;
     out::refuse_gradients("_fft_c2r", &[self_], &[&*out])?;
-    let r = f::fft_hfft2(self_, s, dim, norm)?;
+    let r = or_return!(f::fft_hfft2(self_, s, dim, norm));
     out::copy_to_out(
         &OutDtype::Floating("hfftn expects a floating point output tensor, but got {got}"),
         out,
@@ -1240,15 +1033,7 @@ pub(super) static FFT_HFFT2_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&FFT_HFFT2_INFO),
 };
 fn fft_hfft2_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 4)?;
-    ops::fft_hfft2_out(
-        tensor_arg(a, 0)?,
-        arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
-        &arg::<Vec<i64>>(a, 2)?,
-        arg::<Option<String>>(a, 3)?.as_deref(),
-        &mut out,
-    )?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_ois_is_os_w(ops::fft_hfft2_out, a)
 }
 fn fft_hfft2_out_adaptor(
     self_: &Tensor,
@@ -1257,12 +1042,7 @@ fn fft_hfft2_out_adaptor(
     norm: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&FFT_HFFT2_OUT_INFO, &[&self_, &s, &dim, &norm, &&*out]) {
-        return ops::fft_hfft2_out(self_, s, dim, norm, out);
-    }
-    let v = call_fallback(&FFT_HFFT2_OUT_INFO, &[&self_, &s, &dim, &norm, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_ois_is_os_w(&FFT_HFFT2_OUT_INFO, ops::fft_hfft2_out, self_, s, dim, norm, out)
 }
 
 /// Type of [`FFT_IHFFTN`].
@@ -1294,13 +1074,7 @@ pub(super) static FFT_IHFFTN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fft_ihfftn_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fft_ihfftn(
-        tensor_arg(a, 0)?,
-        arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
-        arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
-        arg::<Option<String>>(a, 3)?.as_deref(),
-    )?
-    .into_values()
+    calls::boxed_t_ois_ois_os_to_t(ops::fft_ihfftn, a)
 }
 fn fft_ihfftn_adaptor(
     self_: &Tensor,
@@ -1308,10 +1082,7 @@ fn fft_ihfftn_adaptor(
     dim: Option<&[i64]>,
     norm: Option<&str>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&FFT_IHFFTN_INFO, &[&self_, &s, &dim, &norm]) {
-        return ops::fft_ihfftn(self_, s, dim, norm);
-    }
-    fallback(&FFT_IHFFTN_INFO, &[&self_, &s, &dim, &norm])
+    calls::adapt_t_ois_ois_os_to_t(&FFT_IHFFTN_INFO, ops::fft_ihfftn, self_, s, dim, norm)
 }
 
 fn fft_ihfftn_out_cpu(
@@ -1327,7 +1098,7 @@ fn fft_ihfftn_out_cpu(
         out.dtype(),
     )?;
     out::refuse_gradients("_fft_c2c", &[self_], &[&*out])?;
-    let r = f::fft_ihfftn(self_, s, dim, norm)?;
+    let r = or_return!(f::fft_ihfftn(self_, s, dim, norm));
     out::copy_to_out(&OutDtype::Complex("ihfftn expects a complex output tensor, but got {got}"), out, &r)
 }
 /// Type of [`FFT_IHFFTN_OUT`].
@@ -1362,15 +1133,7 @@ pub(super) static FFT_IHFFTN_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&FFT_IHFFTN_INFO),
 };
 fn fft_ihfftn_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 4)?;
-    ops::fft_ihfftn_out(
-        tensor_arg(a, 0)?,
-        arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
-        arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
-        arg::<Option<String>>(a, 3)?.as_deref(),
-        &mut out,
-    )?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_ois_ois_os_w(ops::fft_ihfftn_out, a)
 }
 fn fft_ihfftn_out_adaptor(
     self_: &Tensor,
@@ -1379,12 +1142,7 @@ fn fft_ihfftn_out_adaptor(
     norm: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&FFT_IHFFTN_OUT_INFO, &[&self_, &s, &dim, &norm, &&*out]) {
-        return ops::fft_ihfftn_out(self_, s, dim, norm, out);
-    }
-    let v = call_fallback(&FFT_IHFFTN_OUT_INFO, &[&self_, &s, &dim, &norm, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_ois_ois_os_w(&FFT_IHFFTN_OUT_INFO, ops::fft_ihfftn_out, self_, s, dim, norm, out)
 }
 
 /// Type of [`FFT_IHFFT2`].
@@ -1416,19 +1174,10 @@ pub(super) static FFT_IHFFT2_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fft_ihfft2_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fft_ihfft2(
-        tensor_arg(a, 0)?,
-        arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
-        &arg::<Vec<i64>>(a, 2)?,
-        arg::<Option<String>>(a, 3)?.as_deref(),
-    )?
-    .into_values()
+    calls::boxed_t_ois_is_os_to_t(ops::fft_ihfft2, a)
 }
 fn fft_ihfft2_adaptor(self_: &Tensor, s: Option<&[i64]>, dim: &[i64], norm: Option<&str>) -> Result<Tensor> {
-    if let Some(_seen) = watched(&FFT_IHFFT2_INFO, &[&self_, &s, &dim, &norm]) {
-        return ops::fft_ihfft2(self_, s, dim, norm);
-    }
-    fallback(&FFT_IHFFT2_INFO, &[&self_, &s, &dim, &norm])
+    calls::adapt_t_ois_is_os_to_t(&FFT_IHFFT2_INFO, ops::fft_ihfft2, self_, s, dim, norm)
 }
 
 fn fft_ihfft2_out_cpu(
@@ -1444,7 +1193,7 @@ fn fft_ihfft2_out_cpu(
         out.dtype(),
     )?;
     out::refuse_gradients("_fft_c2c", &[self_], &[&*out])?;
-    let r = f::fft_ihfft2(self_, s, dim, norm)?;
+    let r = or_return!(f::fft_ihfft2(self_, s, dim, norm));
     out::copy_to_out(&OutDtype::Complex("ihfftn expects a complex output tensor, but got {got}"), out, &r)
 }
 /// Type of [`FFT_IHFFT2_OUT`].
@@ -1478,15 +1227,7 @@ pub(super) static FFT_IHFFT2_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&FFT_IHFFT2_INFO),
 };
 fn fft_ihfft2_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 4)?;
-    ops::fft_ihfft2_out(
-        tensor_arg(a, 0)?,
-        arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
-        &arg::<Vec<i64>>(a, 2)?,
-        arg::<Option<String>>(a, 3)?.as_deref(),
-        &mut out,
-    )?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_ois_is_os_w(ops::fft_ihfft2_out, a)
 }
 fn fft_ihfft2_out_adaptor(
     self_: &Tensor,
@@ -1495,10 +1236,5 @@ fn fft_ihfft2_out_adaptor(
     norm: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&FFT_IHFFT2_OUT_INFO, &[&self_, &s, &dim, &norm, &&*out]) {
-        return ops::fft_ihfft2_out(self_, s, dim, norm, out);
-    }
-    let v = call_fallback(&FFT_IHFFT2_OUT_INFO, &[&self_, &s, &dim, &norm, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_ois_is_os_w(&FFT_IHFFT2_OUT_INFO, ops::fft_ihfft2_out, self_, s, dim, norm, out)
 }

@@ -3,7 +3,7 @@
 //! Operators of the family `one`.
 
 #[allow(unused_imports)]
-use super::{D, a, args, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, calls, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::one as f;
 
@@ -43,14 +43,10 @@ pub(super) static FFT_FFT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fft_fft_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fft_fft(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg::<Option<String>>(a, 3)?.as_deref())?
-        .into_values()
+    calls::boxed_t_oi_i_os_to_t(ops::fft_fft, a)
 }
 fn fft_fft_adaptor(self_: &Tensor, n: Option<i64>, dim: i64, norm: Option<&str>) -> Result<Tensor> {
-    if let Some(_seen) = watched(&FFT_FFT_INFO, &[&self_, &n, &dim, &norm]) {
-        return ops::fft_fft(self_, n, dim, norm);
-    }
-    fallback(&FFT_FFT_INFO, &[&self_, &n, &dim, &norm])
+    calls::adapt_t_oi_i_os_to_t(&FFT_FFT_INFO, ops::fft_fft, self_, n, dim, norm)
 }
 
 fn fft_fft_out_cpu(
@@ -66,7 +62,7 @@ fn fft_fft_out_cpu(
         out.dtype(),
     )?;
     out::refuse_gradients("_fft_r2c", &[self_], &[&*out])?;
-    let r = f::fft_fft(self_, n, dim, norm)?;
+    let r = or_return!(f::fft_fft(self_, n, dim, norm));
     out::copy_to_out(&OutDtype::Complex("fft expects a complex output tensor, but got {got}"), out, &r)
 }
 /// Type of [`FFT_FFT_OUT`].
@@ -100,15 +96,7 @@ pub(super) static FFT_FFT_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&FFT_FFT_INFO),
 };
 fn fft_fft_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 4)?;
-    ops::fft_fft_out(
-        tensor_arg(a, 0)?,
-        arg(a, 1)?,
-        arg(a, 2)?,
-        arg::<Option<String>>(a, 3)?.as_deref(),
-        &mut out,
-    )?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_oi_i_os_w(ops::fft_fft_out, a)
 }
 fn fft_fft_out_adaptor(
     self_: &Tensor,
@@ -117,12 +105,7 @@ fn fft_fft_out_adaptor(
     norm: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&FFT_FFT_OUT_INFO, &[&self_, &n, &dim, &norm, &&*out]) {
-        return ops::fft_fft_out(self_, n, dim, norm, out);
-    }
-    let v = call_fallback(&FFT_FFT_OUT_INFO, &[&self_, &n, &dim, &norm, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_oi_i_os_w(&FFT_FFT_OUT_INFO, ops::fft_fft_out, self_, n, dim, norm, out)
 }
 
 /// Type of [`FFT_IFFT`].
@@ -161,14 +144,10 @@ pub(super) static FFT_IFFT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fft_ifft_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fft_ifft(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg::<Option<String>>(a, 3)?.as_deref())?
-        .into_values()
+    calls::boxed_t_oi_i_os_to_t(ops::fft_ifft, a)
 }
 fn fft_ifft_adaptor(self_: &Tensor, n: Option<i64>, dim: i64, norm: Option<&str>) -> Result<Tensor> {
-    if let Some(_seen) = watched(&FFT_IFFT_INFO, &[&self_, &n, &dim, &norm]) {
-        return ops::fft_ifft(self_, n, dim, norm);
-    }
-    fallback(&FFT_IFFT_INFO, &[&self_, &n, &dim, &norm])
+    calls::adapt_t_oi_i_os_to_t(&FFT_IFFT_INFO, ops::fft_ifft, self_, n, dim, norm)
 }
 
 fn fft_ifft_out_cpu(
@@ -184,7 +163,7 @@ fn fft_ifft_out_cpu(
         out.dtype(),
     )?;
     out::refuse_gradients("aten::conj_physical", &[], &[&*out])?;
-    let r = f::fft_ifft(self_, n, dim, norm)?;
+    let r = or_return!(f::fft_ifft(self_, n, dim, norm));
     out::copy_to_out(&OutDtype::Complex("ifft expects a complex output tensor, but got {got}"), out, &r)
 }
 /// Type of [`FFT_IFFT_OUT`].
@@ -218,15 +197,7 @@ pub(super) static FFT_IFFT_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&FFT_IFFT_INFO),
 };
 fn fft_ifft_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 4)?;
-    ops::fft_ifft_out(
-        tensor_arg(a, 0)?,
-        arg(a, 1)?,
-        arg(a, 2)?,
-        arg::<Option<String>>(a, 3)?.as_deref(),
-        &mut out,
-    )?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_oi_i_os_w(ops::fft_ifft_out, a)
 }
 fn fft_ifft_out_adaptor(
     self_: &Tensor,
@@ -235,12 +206,7 @@ fn fft_ifft_out_adaptor(
     norm: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&FFT_IFFT_OUT_INFO, &[&self_, &n, &dim, &norm, &&*out]) {
-        return ops::fft_ifft_out(self_, n, dim, norm, out);
-    }
-    let v = call_fallback(&FFT_IFFT_OUT_INFO, &[&self_, &n, &dim, &norm, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_oi_i_os_w(&FFT_IFFT_OUT_INFO, ops::fft_ifft_out, self_, n, dim, norm, out)
 }
 
 /// Type of [`FFT_RFFT`].
@@ -279,14 +245,10 @@ pub(super) static FFT_RFFT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fft_rfft_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fft_rfft(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg::<Option<String>>(a, 3)?.as_deref())?
-        .into_values()
+    calls::boxed_t_oi_i_os_to_t(ops::fft_rfft, a)
 }
 fn fft_rfft_adaptor(self_: &Tensor, n: Option<i64>, dim: i64, norm: Option<&str>) -> Result<Tensor> {
-    if let Some(_seen) = watched(&FFT_RFFT_INFO, &[&self_, &n, &dim, &norm]) {
-        return ops::fft_rfft(self_, n, dim, norm);
-    }
-    fallback(&FFT_RFFT_INFO, &[&self_, &n, &dim, &norm])
+    calls::adapt_t_oi_i_os_to_t(&FFT_RFFT_INFO, ops::fft_rfft, self_, n, dim, norm)
 }
 
 fn fft_rfft_out_cpu(
@@ -302,7 +264,7 @@ fn fft_rfft_out_cpu(
         out.dtype(),
     )?;
     out::refuse_gradients("_fft_r2c", &[self_], &[&*out])?;
-    let r = f::fft_rfft(self_, n, dim, norm)?;
+    let r = or_return!(f::fft_rfft(self_, n, dim, norm));
     out::copy_to_out(&OutDtype::Complex("rfft expects a complex output tensor, but got {got}"), out, &r)
 }
 /// Type of [`FFT_RFFT_OUT`].
@@ -336,15 +298,7 @@ pub(super) static FFT_RFFT_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&FFT_RFFT_INFO),
 };
 fn fft_rfft_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 4)?;
-    ops::fft_rfft_out(
-        tensor_arg(a, 0)?,
-        arg(a, 1)?,
-        arg(a, 2)?,
-        arg::<Option<String>>(a, 3)?.as_deref(),
-        &mut out,
-    )?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_oi_i_os_w(ops::fft_rfft_out, a)
 }
 fn fft_rfft_out_adaptor(
     self_: &Tensor,
@@ -353,12 +307,7 @@ fn fft_rfft_out_adaptor(
     norm: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&FFT_RFFT_OUT_INFO, &[&self_, &n, &dim, &norm, &&*out]) {
-        return ops::fft_rfft_out(self_, n, dim, norm, out);
-    }
-    let v = call_fallback(&FFT_RFFT_OUT_INFO, &[&self_, &n, &dim, &norm, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_oi_i_os_w(&FFT_RFFT_OUT_INFO, ops::fft_rfft_out, self_, n, dim, norm, out)
 }
 
 /// Type of [`FFT_IRFFT`].
@@ -397,14 +346,10 @@ pub(super) static FFT_IRFFT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fft_irfft_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fft_irfft(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg::<Option<String>>(a, 3)?.as_deref())?
-        .into_values()
+    calls::boxed_t_oi_i_os_to_t(ops::fft_irfft, a)
 }
 fn fft_irfft_adaptor(self_: &Tensor, n: Option<i64>, dim: i64, norm: Option<&str>) -> Result<Tensor> {
-    if let Some(_seen) = watched(&FFT_IRFFT_INFO, &[&self_, &n, &dim, &norm]) {
-        return ops::fft_irfft(self_, n, dim, norm);
-    }
-    fallback(&FFT_IRFFT_INFO, &[&self_, &n, &dim, &norm])
+    calls::adapt_t_oi_i_os_to_t(&FFT_IRFFT_INFO, ops::fft_irfft, self_, n, dim, norm)
 }
 
 fn fft_irfft_out_cpu(
@@ -420,7 +365,7 @@ fn fft_irfft_out_cpu(
         out.dtype(),
     )?;
     out::refuse_gradients("_fft_c2r", &[self_], &[&*out])?;
-    let r = f::fft_irfft(self_, n, dim, norm)?;
+    let r = or_return!(f::fft_irfft(self_, n, dim, norm));
     out::copy_to_out(
         &OutDtype::Floating("irfft expects a floating point output tensor, but got {got}"),
         out,
@@ -458,15 +403,7 @@ pub(super) static FFT_IRFFT_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&FFT_IRFFT_INFO),
 };
 fn fft_irfft_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 4)?;
-    ops::fft_irfft_out(
-        tensor_arg(a, 0)?,
-        arg(a, 1)?,
-        arg(a, 2)?,
-        arg::<Option<String>>(a, 3)?.as_deref(),
-        &mut out,
-    )?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_oi_i_os_w(ops::fft_irfft_out, a)
 }
 fn fft_irfft_out_adaptor(
     self_: &Tensor,
@@ -475,12 +412,7 @@ fn fft_irfft_out_adaptor(
     norm: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&FFT_IRFFT_OUT_INFO, &[&self_, &n, &dim, &norm, &&*out]) {
-        return ops::fft_irfft_out(self_, n, dim, norm, out);
-    }
-    let v = call_fallback(&FFT_IRFFT_OUT_INFO, &[&self_, &n, &dim, &norm, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_oi_i_os_w(&FFT_IRFFT_OUT_INFO, ops::fft_irfft_out, self_, n, dim, norm, out)
 }
 
 /// Type of [`FFT_HFFT`].
@@ -519,14 +451,10 @@ pub(super) static FFT_HFFT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fft_hfft_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fft_hfft(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg::<Option<String>>(a, 3)?.as_deref())?
-        .into_values()
+    calls::boxed_t_oi_i_os_to_t(ops::fft_hfft, a)
 }
 fn fft_hfft_adaptor(self_: &Tensor, n: Option<i64>, dim: i64, norm: Option<&str>) -> Result<Tensor> {
-    if let Some(_seen) = watched(&FFT_HFFT_INFO, &[&self_, &n, &dim, &norm]) {
-        return ops::fft_hfft(self_, n, dim, norm);
-    }
-    fallback(&FFT_HFFT_INFO, &[&self_, &n, &dim, &norm])
+    calls::adapt_t_oi_i_os_to_t(&FFT_HFFT_INFO, ops::fft_hfft, self_, n, dim, norm)
 }
 
 fn fft_hfft_out_cpu(
@@ -542,7 +470,7 @@ fn fft_hfft_out_cpu(
         out.dtype(),
     )?;
     out::refuse_gradients("_fft_c2r", &[self_], &[&*out])?;
-    let r = f::fft_hfft(self_, n, dim, norm)?;
+    let r = or_return!(f::fft_hfft(self_, n, dim, norm));
     out::copy_to_out(
         &OutDtype::Floating("hfft expects a floating point output tensor, but got {got}"),
         out,
@@ -580,15 +508,7 @@ pub(super) static FFT_HFFT_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&FFT_HFFT_INFO),
 };
 fn fft_hfft_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 4)?;
-    ops::fft_hfft_out(
-        tensor_arg(a, 0)?,
-        arg(a, 1)?,
-        arg(a, 2)?,
-        arg::<Option<String>>(a, 3)?.as_deref(),
-        &mut out,
-    )?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_oi_i_os_w(ops::fft_hfft_out, a)
 }
 fn fft_hfft_out_adaptor(
     self_: &Tensor,
@@ -597,12 +517,7 @@ fn fft_hfft_out_adaptor(
     norm: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&FFT_HFFT_OUT_INFO, &[&self_, &n, &dim, &norm, &&*out]) {
-        return ops::fft_hfft_out(self_, n, dim, norm, out);
-    }
-    let v = call_fallback(&FFT_HFFT_OUT_INFO, &[&self_, &n, &dim, &norm, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_oi_i_os_w(&FFT_HFFT_OUT_INFO, ops::fft_hfft_out, self_, n, dim, norm, out)
 }
 
 /// Type of [`FFT_IHFFT`].
@@ -641,14 +556,10 @@ pub(super) static FFT_IHFFT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fft_ihfft_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fft_ihfft(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg::<Option<String>>(a, 3)?.as_deref())?
-        .into_values()
+    calls::boxed_t_oi_i_os_to_t(ops::fft_ihfft, a)
 }
 fn fft_ihfft_adaptor(self_: &Tensor, n: Option<i64>, dim: i64, norm: Option<&str>) -> Result<Tensor> {
-    if let Some(_seen) = watched(&FFT_IHFFT_INFO, &[&self_, &n, &dim, &norm]) {
-        return ops::fft_ihfft(self_, n, dim, norm);
-    }
-    fallback(&FFT_IHFFT_INFO, &[&self_, &n, &dim, &norm])
+    calls::adapt_t_oi_i_os_to_t(&FFT_IHFFT_INFO, ops::fft_ihfft, self_, n, dim, norm)
 }
 
 fn fft_ihfft_out_cpu(
@@ -664,7 +575,7 @@ fn fft_ihfft_out_cpu(
         out.dtype(),
     )?;
     out::refuse_gradients("aten::conj_physical", &[], &[&*out])?;
-    let r = f::fft_ihfft(self_, n, dim, norm)?;
+    let r = or_return!(f::fft_ihfft(self_, n, dim, norm));
     out::copy_to_out(&OutDtype::Complex("ihfft expects a complex output tensor, but got {got}"), out, &r)
 }
 /// Type of [`FFT_IHFFT_OUT`].
@@ -698,15 +609,7 @@ pub(super) static FFT_IHFFT_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&FFT_IHFFT_INFO),
 };
 fn fft_ihfft_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 4)?;
-    ops::fft_ihfft_out(
-        tensor_arg(a, 0)?,
-        arg(a, 1)?,
-        arg(a, 2)?,
-        arg::<Option<String>>(a, 3)?.as_deref(),
-        &mut out,
-    )?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_oi_i_os_w(ops::fft_ihfft_out, a)
 }
 fn fft_ihfft_out_adaptor(
     self_: &Tensor,
@@ -715,10 +618,5 @@ fn fft_ihfft_out_adaptor(
     norm: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&FFT_IHFFT_OUT_INFO, &[&self_, &n, &dim, &norm, &&*out]) {
-        return ops::fft_ihfft_out(self_, n, dim, norm, out);
-    }
-    let v = call_fallback(&FFT_IHFFT_OUT_INFO, &[&self_, &n, &dim, &norm, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_oi_i_os_w(&FFT_IHFFT_OUT_INFO, ops::fft_ihfft_out, self_, n, dim, norm, out)
 }

@@ -31,7 +31,10 @@ pub fn fft_fftfreq(
     if pin_memory == Some(true) {
         return pinned::made(fft_fftfreq(n, d, dtype, layout, device, None)?);
     }
-    (helper::FFT_FFTFREQ.get(device_keys(device))?)(n, d, dtype, layout, device, pin_memory)
+    match helper::FFT_FFTFREQ.get(device_keys(device)) {
+        Ok(f) => f(n, d, dtype, layout, device, pin_memory),
+        Err(e) => Err(e),
+    }
 }
 
 /// The frequencies of `fft`'s values for points `d` apart: `[0, 1, .., (n - 1) / 2, -(n / 2), .., -1] / (d n)`. Into `out`, which is resized where its shape differs.
@@ -53,8 +56,11 @@ pub fn fft_fftfreq_out(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (helper::FFT_FFTFREQ_OUT.get(out.key_set())?)(n, d, dtype, layout, device, pin_memory, out)
+    or_return!(out::writable(out));
+    match helper::FFT_FFTFREQ_OUT.look_up(out.key_set()) {
+        Ok(f) => f(n, d, dtype, layout, device, pin_memory, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// The frequencies of `rfft`'s values for points `d` apart: `[0, 1, .., n / 2] / (d n)`.
@@ -82,7 +88,10 @@ pub fn fft_rfftfreq(
     if pin_memory == Some(true) {
         return pinned::made(fft_rfftfreq(n, d, dtype, layout, device, None)?);
     }
-    (helper::FFT_RFFTFREQ.get(device_keys(device))?)(n, d, dtype, layout, device, pin_memory)
+    match helper::FFT_RFFTFREQ.get(device_keys(device)) {
+        Ok(f) => f(n, d, dtype, layout, device, pin_memory),
+        Err(e) => Err(e),
+    }
 }
 
 /// The frequencies of `rfft`'s values for points `d` apart: `[0, 1, .., n / 2] / (d n)`. Into `out`, which is resized where its shape differs.
@@ -104,8 +113,11 @@ pub fn fft_rfftfreq_out(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (helper::FFT_RFFTFREQ_OUT.get(out.key_set())?)(n, d, dtype, layout, device, pin_memory, out)
+    or_return!(out::writable(out));
+    match helper::FFT_RFFTFREQ_OUT.look_up(out.key_set()) {
+        Ok(f) => f(n, d, dtype, layout, device, pin_memory, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Moves frequency 0 from the first place to the middle.
@@ -124,7 +136,10 @@ pub fn fft_rfftfreq_out(
 /// Documented defaults: `dim = None`.
 #[doc(alias = "torch.fft.fftshift")]
 pub fn fft_fftshift(self_: &Tensor, dim: Option<&[i64]>) -> Result<Tensor> {
-    (helper::FFT_FFTSHIFT.get(self_.key_set())?)(self_, dim)
+    match helper::FFT_FFTSHIFT.get(self_.key_set()) {
+        Ok(f) => f(self_, dim),
+        Err(e) => Err(e),
+    }
 }
 
 /// Undoes `fftshift`: moves frequency 0 from the middle to the first place.
@@ -143,7 +158,10 @@ pub fn fft_fftshift(self_: &Tensor, dim: Option<&[i64]>) -> Result<Tensor> {
 /// Documented defaults: `dim = None`.
 #[doc(alias = "torch.fft.ifftshift")]
 pub fn fft_ifftshift(self_: &Tensor, dim: Option<&[i64]>) -> Result<Tensor> {
-    (helper::FFT_IFFTSHIFT.get(self_.key_set())?)(self_, dim)
+    match helper::FFT_IFFTSHIFT.get(self_.key_set()) {
+        Ok(f) => f(self_, dim),
+        Err(e) => Err(e),
+    }
 }
 
 /// Fourier transform of the last `signal_ndim` dimensions (1, 2 or 3) of complex numbers given as pairs.
@@ -166,7 +184,10 @@ pub fn fft_ifftshift(self_: &Tensor, dim: Option<&[i64]>) -> Result<Tensor> {
 #[doc(alias = "torch.fft")]
 #[doc(alias = "torch.Tensor.fft")]
 pub fn legacy_fft(self_: &Tensor, signal_ndim: i64, normalized: bool) -> Result<Tensor> {
-    (legacy::LEGACY_FFT.get(self_.key_set())?)(self_, signal_ndim, normalized)
+    match legacy::LEGACY_FFT.get(self_.key_set()) {
+        Ok(f) => f(self_, signal_ndim, normalized),
+        Err(e) => Err(e),
+    }
 }
 
 /// Inverse Fourier transform of the last `signal_ndim` dimensions (1, 2 or 3) of complex numbers given as pairs.
@@ -189,7 +210,10 @@ pub fn legacy_fft(self_: &Tensor, signal_ndim: i64, normalized: bool) -> Result<
 #[doc(alias = "torch.ifft")]
 #[doc(alias = "torch.Tensor.ifft")]
 pub fn legacy_ifft(self_: &Tensor, signal_ndim: i64, normalized: bool) -> Result<Tensor> {
-    (legacy::LEGACY_IFFT.get(self_.key_set())?)(self_, signal_ndim, normalized)
+    match legacy::LEGACY_IFFT.get(self_.key_set()) {
+        Ok(f) => f(self_, signal_ndim, normalized),
+        Err(e) => Err(e),
+    }
 }
 
 /// Fourier transform of the last `signal_ndim` dimensions (1, 2 or 3) of real numbers.
@@ -213,7 +237,10 @@ pub fn legacy_ifft(self_: &Tensor, signal_ndim: i64, normalized: bool) -> Result
 #[doc(alias = "torch.rfft")]
 #[doc(alias = "torch.Tensor.rfft")]
 pub fn legacy_rfft(self_: &Tensor, signal_ndim: i64, normalized: bool, onesided: bool) -> Result<Tensor> {
-    (legacy::LEGACY_RFFT.get(self_.key_set())?)(self_, signal_ndim, normalized, onesided)
+    match legacy::LEGACY_RFFT.get(self_.key_set()) {
+        Ok(f) => f(self_, signal_ndim, normalized, onesided),
+        Err(e) => Err(e),
+    }
 }
 
 /// Inverse of the old `rfft`: real numbers from a spectrum of pairs.
@@ -244,7 +271,10 @@ pub fn legacy_irfft(
     onesided: bool,
     signal_sizes: Option<&[i64]>,
 ) -> Result<Tensor> {
-    (legacy::LEGACY_IRFFT.get(self_.key_set())?)(self_, signal_ndim, normalized, onesided, signal_sizes)
+    match legacy::LEGACY_IRFFT.get(self_.key_set()) {
+        Ok(f) => f(self_, signal_ndim, normalized, onesided, signal_sizes),
+        Err(e) => Err(e),
+    }
 }
 
 /// Discrete Fourier transform in several dimensions.
@@ -273,7 +303,10 @@ pub fn fft_fftn(
     dim: Option<&[i64]>,
     norm: Option<&str>,
 ) -> Result<Tensor> {
-    (many::FFT_FFTN.get(self_.key_set())?)(self_, s, dim, norm)
+    match many::FFT_FFTN.get(self_.key_set()) {
+        Ok(f) => f(self_, s, dim, norm),
+        Err(e) => Err(e),
+    }
 }
 
 /// Discrete Fourier transform in several dimensions. Into `out`, which is resized where its shape differs.
@@ -297,8 +330,11 @@ pub fn fft_fftn_out(
     norm: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (many::FFT_FFTN_OUT.get(self_.key_set() | out.key_set())?)(self_, s, dim, norm, out)
+    or_return!(out::writable(out));
+    match many::FFT_FFTN_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, s, dim, norm, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Discrete Fourier transform in two dimensions.
@@ -322,7 +358,10 @@ pub fn fft_fftn_out(
 /// Documented defaults: `s = None`, `dim = [-2, -1]`, `norm = None`.
 #[doc(alias = "torch.fft.fft2")]
 pub fn fft_fft2(self_: &Tensor, s: Option<&[i64]>, dim: &[i64], norm: Option<&str>) -> Result<Tensor> {
-    (many::FFT_FFT2.get(self_.key_set())?)(self_, s, dim, norm)
+    match many::FFT_FFT2.get(self_.key_set()) {
+        Ok(f) => f(self_, s, dim, norm),
+        Err(e) => Err(e),
+    }
 }
 
 /// Discrete Fourier transform in two dimensions. Into `out`, which is resized where its shape differs.
@@ -346,8 +385,11 @@ pub fn fft_fft2_out(
     norm: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (many::FFT_FFT2_OUT.get(self_.key_set() | out.key_set())?)(self_, s, dim, norm, out)
+    or_return!(out::writable(out));
+    match many::FFT_FFT2_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, s, dim, norm, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Inverse of `fftn`.
@@ -376,7 +418,10 @@ pub fn fft_ifftn(
     dim: Option<&[i64]>,
     norm: Option<&str>,
 ) -> Result<Tensor> {
-    (many::FFT_IFFTN.get(self_.key_set())?)(self_, s, dim, norm)
+    match many::FFT_IFFTN.get(self_.key_set()) {
+        Ok(f) => f(self_, s, dim, norm),
+        Err(e) => Err(e),
+    }
 }
 
 /// Inverse of `fftn`. Into `out`, which is resized where its shape differs.
@@ -400,8 +445,11 @@ pub fn fft_ifftn_out(
     norm: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (many::FFT_IFFTN_OUT.get(self_.key_set() | out.key_set())?)(self_, s, dim, norm, out)
+    or_return!(out::writable(out));
+    match many::FFT_IFFTN_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, s, dim, norm, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Inverse of `fft2`.
@@ -425,7 +473,10 @@ pub fn fft_ifftn_out(
 /// Documented defaults: `s = None`, `dim = [-2, -1]`, `norm = None`.
 #[doc(alias = "torch.fft.ifft2")]
 pub fn fft_ifft2(self_: &Tensor, s: Option<&[i64]>, dim: &[i64], norm: Option<&str>) -> Result<Tensor> {
-    (many::FFT_IFFT2.get(self_.key_set())?)(self_, s, dim, norm)
+    match many::FFT_IFFT2.get(self_.key_set()) {
+        Ok(f) => f(self_, s, dim, norm),
+        Err(e) => Err(e),
+    }
 }
 
 /// Inverse of `fft2`. Into `out`, which is resized where its shape differs.
@@ -449,8 +500,11 @@ pub fn fft_ifft2_out(
     norm: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (many::FFT_IFFT2_OUT.get(self_.key_set() | out.key_set())?)(self_, s, dim, norm, out)
+    or_return!(out::writable(out));
+    match many::FFT_IFFT2_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, s, dim, norm, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Fourier transform of real input in several dimensions; the last of them keeps `n / 2 + 1` values.
@@ -478,7 +532,10 @@ pub fn fft_rfftn(
     dim: Option<&[i64]>,
     norm: Option<&str>,
 ) -> Result<Tensor> {
-    (many::FFT_RFFTN.get(self_.key_set())?)(self_, s, dim, norm)
+    match many::FFT_RFFTN.get(self_.key_set()) {
+        Ok(f) => f(self_, s, dim, norm),
+        Err(e) => Err(e),
+    }
 }
 
 /// Fourier transform of real input in several dimensions; the last of them keeps `n / 2 + 1` values. Into `out`, which is resized where its shape differs.
@@ -502,8 +559,11 @@ pub fn fft_rfftn_out(
     norm: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (many::FFT_RFFTN_OUT.get(self_.key_set() | out.key_set())?)(self_, s, dim, norm, out)
+    or_return!(out::writable(out));
+    match many::FFT_RFFTN_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, s, dim, norm, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Fourier transform of real input in two dimensions; the last of them keeps `n / 2 + 1` values.
@@ -526,7 +586,10 @@ pub fn fft_rfftn_out(
 /// Documented defaults: `s = None`, `dim = [-2, -1]`, `norm = None`.
 #[doc(alias = "torch.fft.rfft2")]
 pub fn fft_rfft2(self_: &Tensor, s: Option<&[i64]>, dim: &[i64], norm: Option<&str>) -> Result<Tensor> {
-    (many::FFT_RFFT2.get(self_.key_set())?)(self_, s, dim, norm)
+    match many::FFT_RFFT2.get(self_.key_set()) {
+        Ok(f) => f(self_, s, dim, norm),
+        Err(e) => Err(e),
+    }
 }
 
 /// Fourier transform of real input in two dimensions; the last of them keeps `n / 2 + 1` values. Into `out`, which is resized where its shape differs.
@@ -550,8 +613,11 @@ pub fn fft_rfft2_out(
     norm: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (many::FFT_RFFT2_OUT.get(self_.key_set() | out.key_set())?)(self_, s, dim, norm, out)
+    or_return!(out::writable(out));
+    match many::FFT_RFFT2_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, s, dim, norm, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Inverse of `rfftn`: real points from half a spectrum.
@@ -580,7 +646,10 @@ pub fn fft_irfftn(
     dim: Option<&[i64]>,
     norm: Option<&str>,
 ) -> Result<Tensor> {
-    (many::FFT_IRFFTN.get(self_.key_set())?)(self_, s, dim, norm)
+    match many::FFT_IRFFTN.get(self_.key_set()) {
+        Ok(f) => f(self_, s, dim, norm),
+        Err(e) => Err(e),
+    }
 }
 
 /// Inverse of `rfftn`: real points from half a spectrum. Into `out`, which is resized where its shape differs.
@@ -604,8 +673,11 @@ pub fn fft_irfftn_out(
     norm: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (many::FFT_IRFFTN_OUT.get(self_.key_set() | out.key_set())?)(self_, s, dim, norm, out)
+    or_return!(out::writable(out));
+    match many::FFT_IRFFTN_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, s, dim, norm, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Inverse of `rfft2`: real points from half a spectrum.
@@ -629,7 +701,10 @@ pub fn fft_irfftn_out(
 /// Documented defaults: `s = None`, `dim = [-2, -1]`, `norm = None`.
 #[doc(alias = "torch.fft.irfft2")]
 pub fn fft_irfft2(self_: &Tensor, s: Option<&[i64]>, dim: &[i64], norm: Option<&str>) -> Result<Tensor> {
-    (many::FFT_IRFFT2.get(self_.key_set())?)(self_, s, dim, norm)
+    match many::FFT_IRFFT2.get(self_.key_set()) {
+        Ok(f) => f(self_, s, dim, norm),
+        Err(e) => Err(e),
+    }
 }
 
 /// Inverse of `rfft2`: real points from half a spectrum. Into `out`, which is resized where its shape differs.
@@ -653,8 +728,11 @@ pub fn fft_irfft2_out(
     norm: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (many::FFT_IRFFT2_OUT.get(self_.key_set() | out.key_set())?)(self_, s, dim, norm, out)
+    or_return!(out::writable(out));
+    match many::FFT_IRFFT2_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, s, dim, norm, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Fourier transform of a signal of which half is given in the last of several dimensions: real values.
@@ -682,7 +760,10 @@ pub fn fft_hfftn(
     dim: Option<&[i64]>,
     norm: Option<&str>,
 ) -> Result<Tensor> {
-    (many::FFT_HFFTN.get(self_.key_set())?)(self_, s, dim, norm)
+    match many::FFT_HFFTN.get(self_.key_set()) {
+        Ok(f) => f(self_, s, dim, norm),
+        Err(e) => Err(e),
+    }
 }
 
 /// Fourier transform of a signal of which half is given in the last of several dimensions: real values. Into `out`, which is resized where its shape differs.
@@ -706,8 +787,11 @@ pub fn fft_hfftn_out(
     norm: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (many::FFT_HFFTN_OUT.get(self_.key_set() | out.key_set())?)(self_, s, dim, norm, out)
+    or_return!(out::writable(out));
+    match many::FFT_HFFTN_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, s, dim, norm, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Fourier transform of a signal of which half is given in the last of two dimensions: real values.
@@ -730,7 +814,10 @@ pub fn fft_hfftn_out(
 /// Documented defaults: `s = None`, `dim = [-2, -1]`, `norm = None`.
 #[doc(alias = "torch.fft.hfft2")]
 pub fn fft_hfft2(self_: &Tensor, s: Option<&[i64]>, dim: &[i64], norm: Option<&str>) -> Result<Tensor> {
-    (many::FFT_HFFT2.get(self_.key_set())?)(self_, s, dim, norm)
+    match many::FFT_HFFT2.get(self_.key_set()) {
+        Ok(f) => f(self_, s, dim, norm),
+        Err(e) => Err(e),
+    }
 }
 
 /// Fourier transform of a signal of which half is given in the last of two dimensions: real values. Into `out`, which is resized where its shape differs.
@@ -754,8 +841,11 @@ pub fn fft_hfft2_out(
     norm: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (many::FFT_HFFT2_OUT.get(self_.key_set() | out.key_set())?)(self_, s, dim, norm, out)
+    or_return!(out::writable(out));
+    match many::FFT_HFFT2_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, s, dim, norm, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Inverse of `hfftn`: half a signal from a real spectrum.
@@ -783,7 +873,10 @@ pub fn fft_ihfftn(
     dim: Option<&[i64]>,
     norm: Option<&str>,
 ) -> Result<Tensor> {
-    (many::FFT_IHFFTN.get(self_.key_set())?)(self_, s, dim, norm)
+    match many::FFT_IHFFTN.get(self_.key_set()) {
+        Ok(f) => f(self_, s, dim, norm),
+        Err(e) => Err(e),
+    }
 }
 
 /// Inverse of `hfftn`: half a signal from a real spectrum. Into `out`, which is resized where its shape differs.
@@ -807,8 +900,11 @@ pub fn fft_ihfftn_out(
     norm: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (many::FFT_IHFFTN_OUT.get(self_.key_set() | out.key_set())?)(self_, s, dim, norm, out)
+    or_return!(out::writable(out));
+    match many::FFT_IHFFTN_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, s, dim, norm, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Inverse of `hfft2`: half a signal from a real spectrum.
@@ -831,7 +927,10 @@ pub fn fft_ihfftn_out(
 /// Documented defaults: `s = None`, `dim = [-2, -1]`, `norm = None`.
 #[doc(alias = "torch.fft.ihfft2")]
 pub fn fft_ihfft2(self_: &Tensor, s: Option<&[i64]>, dim: &[i64], norm: Option<&str>) -> Result<Tensor> {
-    (many::FFT_IHFFT2.get(self_.key_set())?)(self_, s, dim, norm)
+    match many::FFT_IHFFT2.get(self_.key_set()) {
+        Ok(f) => f(self_, s, dim, norm),
+        Err(e) => Err(e),
+    }
 }
 
 /// Inverse of `hfft2`: half a signal from a real spectrum. Into `out`, which is resized where its shape differs.
@@ -855,8 +954,11 @@ pub fn fft_ihfft2_out(
     norm: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (many::FFT_IHFFT2_OUT.get(self_.key_set() | out.key_set())?)(self_, s, dim, norm, out)
+    or_return!(out::writable(out));
+    match many::FFT_IHFFT2_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, s, dim, norm, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Discrete Fourier transform in one dimension: `X[k] = sum of x[j] exp(-2 pi i j k / n)`.
@@ -879,7 +981,10 @@ pub fn fft_ihfft2_out(
 /// Documented defaults: `n = None`, `dim = -1`, `norm = None`.
 #[doc(alias = "torch.fft.fft")]
 pub fn fft_fft(self_: &Tensor, n: Option<i64>, dim: i64, norm: Option<&str>) -> Result<Tensor> {
-    (one::FFT_FFT.get(self_.key_set())?)(self_, n, dim, norm)
+    match one::FFT_FFT.get(self_.key_set()) {
+        Ok(f) => f(self_, n, dim, norm),
+        Err(e) => Err(e),
+    }
 }
 
 /// Discrete Fourier transform in one dimension: `X[k] = sum of x[j] exp(-2 pi i j k / n)`. Into `out`, which is resized where its shape differs.
@@ -902,8 +1007,11 @@ pub fn fft_fft_out(
     norm: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (one::FFT_FFT_OUT.get(self_.key_set() | out.key_set())?)(self_, n, dim, norm, out)
+    or_return!(out::writable(out));
+    match one::FFT_FFT_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, n, dim, norm, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Inverse of `fft`: `x[j] = sum of X[k] exp(2 pi i j k / n) / n`.
@@ -926,7 +1034,10 @@ pub fn fft_fft_out(
 /// Documented defaults: `n = None`, `dim = -1`, `norm = None`.
 #[doc(alias = "torch.fft.ifft")]
 pub fn fft_ifft(self_: &Tensor, n: Option<i64>, dim: i64, norm: Option<&str>) -> Result<Tensor> {
-    (one::FFT_IFFT.get(self_.key_set())?)(self_, n, dim, norm)
+    match one::FFT_IFFT.get(self_.key_set()) {
+        Ok(f) => f(self_, n, dim, norm),
+        Err(e) => Err(e),
+    }
 }
 
 /// Inverse of `fft`: `x[j] = sum of X[k] exp(2 pi i j k / n) / n`. Into `out`, which is resized where its shape differs.
@@ -949,8 +1060,11 @@ pub fn fft_ifft_out(
     norm: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (one::FFT_IFFT_OUT.get(self_.key_set() | out.key_set())?)(self_, n, dim, norm, out)
+    or_return!(out::writable(out));
+    match one::FFT_IFFT_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, n, dim, norm, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Fourier transform of real input in one dimension: the first `n / 2 + 1` values of `fft`, which say all.
@@ -974,7 +1088,10 @@ pub fn fft_ifft_out(
 /// Documented defaults: `n = None`, `dim = -1`, `norm = None`.
 #[doc(alias = "torch.fft.rfft")]
 pub fn fft_rfft(self_: &Tensor, n: Option<i64>, dim: i64, norm: Option<&str>) -> Result<Tensor> {
-    (one::FFT_RFFT.get(self_.key_set())?)(self_, n, dim, norm)
+    match one::FFT_RFFT.get(self_.key_set()) {
+        Ok(f) => f(self_, n, dim, norm),
+        Err(e) => Err(e),
+    }
 }
 
 /// Fourier transform of real input in one dimension: the first `n / 2 + 1` values of `fft`, which say all. Into `out`, which is resized where its shape differs.
@@ -997,8 +1114,11 @@ pub fn fft_rfft_out(
     norm: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (one::FFT_RFFT_OUT.get(self_.key_set() | out.key_set())?)(self_, n, dim, norm, out)
+    or_return!(out::writable(out));
+    match one::FFT_RFFT_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, n, dim, norm, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Inverse of `rfft`: from the first `n / 2 + 1` values of a spectrum to `n` real points.
@@ -1022,7 +1142,10 @@ pub fn fft_rfft_out(
 /// Documented defaults: `n = None`, `dim = -1`, `norm = None`.
 #[doc(alias = "torch.fft.irfft")]
 pub fn fft_irfft(self_: &Tensor, n: Option<i64>, dim: i64, norm: Option<&str>) -> Result<Tensor> {
-    (one::FFT_IRFFT.get(self_.key_set())?)(self_, n, dim, norm)
+    match one::FFT_IRFFT.get(self_.key_set()) {
+        Ok(f) => f(self_, n, dim, norm),
+        Err(e) => Err(e),
+    }
 }
 
 /// Inverse of `rfft`: from the first `n / 2 + 1` values of a spectrum to `n` real points. Into `out`, which is resized where its shape differs.
@@ -1045,8 +1168,11 @@ pub fn fft_irfft_out(
     norm: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (one::FFT_IRFFT_OUT.get(self_.key_set() | out.key_set())?)(self_, n, dim, norm, out)
+    or_return!(out::writable(out));
+    match one::FFT_IRFFT_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, n, dim, norm, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Fourier transform of a signal of which half is given, since it is its own conjugate backwards: `n` real values.
@@ -1068,7 +1194,10 @@ pub fn fft_irfft_out(
 /// Documented defaults: `n = None`, `dim = -1`, `norm = None`.
 #[doc(alias = "torch.fft.hfft")]
 pub fn fft_hfft(self_: &Tensor, n: Option<i64>, dim: i64, norm: Option<&str>) -> Result<Tensor> {
-    (one::FFT_HFFT.get(self_.key_set())?)(self_, n, dim, norm)
+    match one::FFT_HFFT.get(self_.key_set()) {
+        Ok(f) => f(self_, n, dim, norm),
+        Err(e) => Err(e),
+    }
 }
 
 /// Fourier transform of a signal of which half is given, since it is its own conjugate backwards: `n` real values. Into `out`, which is resized where its shape differs.
@@ -1091,8 +1220,11 @@ pub fn fft_hfft_out(
     norm: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (one::FFT_HFFT_OUT.get(self_.key_set() | out.key_set())?)(self_, n, dim, norm, out)
+    or_return!(out::writable(out));
+    match one::FFT_HFFT_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, n, dim, norm, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Inverse of `hfft`: the first `n / 2 + 1` points of the signal of a real spectrum.
@@ -1114,7 +1246,10 @@ pub fn fft_hfft_out(
 /// Documented defaults: `n = None`, `dim = -1`, `norm = None`.
 #[doc(alias = "torch.fft.ihfft")]
 pub fn fft_ihfft(self_: &Tensor, n: Option<i64>, dim: i64, norm: Option<&str>) -> Result<Tensor> {
-    (one::FFT_IHFFT.get(self_.key_set())?)(self_, n, dim, norm)
+    match one::FFT_IHFFT.get(self_.key_set()) {
+        Ok(f) => f(self_, n, dim, norm),
+        Err(e) => Err(e),
+    }
 }
 
 /// Inverse of `hfft`: the first `n / 2 + 1` points of the signal of a real spectrum. Into `out`, which is resized where its shape differs.
@@ -1137,8 +1272,11 @@ pub fn fft_ihfft_out(
     norm: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (one::FFT_IHFFT_OUT.get(self_.key_set() | out.key_set())?)(self_, n, dim, norm, out)
+    or_return!(out::writable(out));
+    match one::FFT_IHFFT_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, n, dim, norm, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Short-time Fourier transform: the spectra of windows that move over the signal.
@@ -1178,19 +1316,22 @@ pub fn stft(
     return_complex: Option<bool>,
     align_to_window: Option<bool>,
 ) -> Result<Tensor> {
-    (short_time::STFT.get(self_.key_set() | opt_keys(window))?)(
-        self_,
-        n_fft,
-        hop_length,
-        win_length,
-        window,
-        center,
-        pad_mode,
-        normalized,
-        onesided,
-        return_complex,
-        align_to_window,
-    )
+    match short_time::STFT.get(self_.key_set() | opt_keys(window)) {
+        Ok(f) => f(
+            self_,
+            n_fft,
+            hop_length,
+            win_length,
+            window,
+            center,
+            pad_mode,
+            normalized,
+            onesided,
+            return_complex,
+            align_to_window,
+        ),
+        Err(e) => Err(e),
+    }
 }
 
 /// Inverse of `stft`: the signal whose windows' spectra are nearest to these.
@@ -1226,18 +1367,21 @@ pub fn istft(
     length: Option<i64>,
     return_complex: bool,
 ) -> Result<Tensor> {
-    (short_time::ISTFT.get(self_.key_set() | opt_keys(window))?)(
-        self_,
-        n_fft,
-        hop_length,
-        win_length,
-        window,
-        center,
-        normalized,
-        onesided,
-        length,
-        return_complex,
-    )
+    match short_time::ISTFT.get(self_.key_set() | opt_keys(window)) {
+        Ok(f) => f(
+            self_,
+            n_fft,
+            hop_length,
+            win_length,
+            window,
+            center,
+            normalized,
+            onesided,
+            length,
+            return_complex,
+        ),
+        Err(e) => Err(e),
+    }
 }
 
 /// Frames `[*, frames, size]` added up at places `step` apart: `[*, size + step (frames - 1)]`.
@@ -1246,7 +1390,10 @@ pub fn istft(
 /// - Dtypes: numbers; the result has the input's.
 /// - Errors: no frames; a step below 1.
 pub fn overlap_add(self_: &Tensor, step: i64) -> Result<Tensor> {
-    (short_time::OVERLAP_ADD.get(self_.key_set())?)(self_, step)
+    match short_time::OVERLAP_ADD.get(self_.key_set()) {
+        Ok(f) => f(self_, step),
+        Err(e) => Err(e),
+    }
 }
 
 /// Fourier transform of complex input in given dimensions, or its inverse.
@@ -1258,7 +1405,10 @@ pub fn overlap_add(self_: &Tensor, step: i64) -> Result<Tensor> {
 /// - Dtypes: complex64, complex128; the result has the input's.
 /// - Errors: other dtypes; repeated dimensions.
 pub fn fft_c2c(self_: &Tensor, dim: &[i64], normalization: i64, forward: bool) -> Result<Tensor> {
-    (transform::FFT_C2C.get(self_.key_set())?)(self_, dim, normalization, forward)
+    match transform::FFT_C2C.get(self_.key_set()) {
+        Ok(f) => f(self_, dim, normalization, forward),
+        Err(e) => Err(e),
+    }
 }
 
 /// Fourier transform of complex input in given dimensions, or its inverse. Into `out`, which is resized where its shape differs.
@@ -1276,8 +1426,11 @@ pub fn fft_c2c_out(
     forward: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (transform::FFT_C2C_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, normalization, forward, out)
+    or_return!(out::writable(out));
+    match transform::FFT_C2C_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, dim, normalization, forward, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Fourier transform of real input in given dimensions; `onesided` keeps the first half of the last one.
@@ -1289,7 +1442,10 @@ pub fn fft_c2c_out(
 /// - Dtypes: float32 gives complex64, float64 complex128.
 /// - Errors: other dtypes; repeated dimensions; an empty `dim`.
 pub fn fft_r2c(self_: &Tensor, dim: &[i64], normalization: i64, onesided: bool) -> Result<Tensor> {
-    (transform::FFT_R2C.get(self_.key_set())?)(self_, dim, normalization, onesided)
+    match transform::FFT_R2C.get(self_.key_set()) {
+        Ok(f) => f(self_, dim, normalization, onesided),
+        Err(e) => Err(e),
+    }
 }
 
 /// Fourier transform of real input in given dimensions; `onesided` keeps the first half of the last one. Into `out`, which is resized where its shape differs.
@@ -1307,8 +1463,11 @@ pub fn fft_r2c_out(
     onesided: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (transform::FFT_R2C_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, normalization, onesided, out)
+    or_return!(out::writable(out));
+    match transform::FFT_R2C_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, dim, normalization, onesided, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Inverse Fourier transform to `last_dim_size` real points, from the first half of a spectrum.
@@ -1320,7 +1479,10 @@ pub fn fft_r2c_out(
 /// - Dtypes: complex64 gives float32, complex128 float64.
 /// - Errors: other dtypes; repeated dimensions; an empty `dim`; a spectrum too short.
 pub fn fft_c2r(self_: &Tensor, dim: &[i64], normalization: i64, last_dim_size: i64) -> Result<Tensor> {
-    (transform::FFT_C2R.get(self_.key_set())?)(self_, dim, normalization, last_dim_size)
+    match transform::FFT_C2R.get(self_.key_set()) {
+        Ok(f) => f(self_, dim, normalization, last_dim_size),
+        Err(e) => Err(e),
+    }
 }
 
 /// Inverse Fourier transform to `last_dim_size` real points, from the first half of a spectrum. Into `out`, which is resized where its shape differs.
@@ -1338,12 +1500,9 @@ pub fn fft_c2r_out(
     last_dim_size: i64,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (transform::FFT_C2R_OUT.get(self_.key_set() | out.key_set())?)(
-        self_,
-        dim,
-        normalization,
-        last_dim_size,
-        out,
-    )
+    or_return!(out::writable(out));
+    match transform::FFT_C2R_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, dim, normalization, last_dim_size, out),
+        Err(e) => Err(e),
+    }
 }

@@ -3,7 +3,7 @@
 //! Operators of the family `short_time`.
 
 #[allow(unused_imports)]
-use super::{D, a, args, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, calls, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::short_time as f;
 
@@ -62,19 +62,19 @@ pub(super) static STFT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn stft_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::stft(
-        tensor_arg(a, 0)?,
-        arg(a, 1)?,
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg::<Option<Tensor>>(a, 4)?.as_ref(),
-        arg(a, 5)?,
-        &arg::<String>(a, 6)?,
-        arg(a, 7)?,
-        arg(a, 8)?,
-        arg(a, 9)?,
-        arg(a, 10)?,
-    )?
+    or_return!(ops::stft(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg::<Option<Tensor>>(a, 4)).as_ref(),
+        or_return!(arg(a, 5)),
+        &or_return!(arg::<String>(a, 6)),
+        or_return!(arg(a, 7)),
+        or_return!(arg(a, 8)),
+        or_return!(arg(a, 9)),
+        or_return!(arg(a, 10))
+    ))
     .into_values()
 }
 fn stft_adaptor(
@@ -90,7 +90,7 @@ fn stft_adaptor(
     return_complex: Option<bool>,
     align_to_window: Option<bool>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(
+    adapted(
         &STFT_INFO,
         &[
             &self_,
@@ -105,36 +105,21 @@ fn stft_adaptor(
             &return_complex,
             &align_to_window,
         ],
-    ) {
-        return ops::stft(
-            self_,
-            n_fft,
-            hop_length,
-            win_length,
-            window,
-            center,
-            pad_mode,
-            normalized,
-            onesided,
-            return_complex,
-            align_to_window,
-        );
-    }
-    fallback(
-        &STFT_INFO,
-        &[
-            &self_,
-            &n_fft,
-            &hop_length,
-            &win_length,
-            &window,
-            &center,
-            &pad_mode,
-            &normalized,
-            &onesided,
-            &return_complex,
-            &align_to_window,
-        ],
+        &mut |()| {
+            ops::stft(
+                self_,
+                n_fft,
+                hop_length,
+                win_length,
+                window,
+                center,
+                pad_mode,
+                normalized,
+                onesided,
+                return_complex,
+                align_to_window,
+            )
+        },
     )
 }
 
@@ -184,18 +169,18 @@ pub(super) static ISTFT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn istft_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::istft(
-        tensor_arg(a, 0)?,
-        arg(a, 1)?,
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg::<Option<Tensor>>(a, 4)?.as_ref(),
-        arg(a, 5)?,
-        arg(a, 6)?,
-        arg(a, 7)?,
-        arg(a, 8)?,
-        arg(a, 9)?,
-    )?
+    or_return!(ops::istft(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg::<Option<Tensor>>(a, 4)).as_ref(),
+        or_return!(arg(a, 5)),
+        or_return!(arg(a, 6)),
+        or_return!(arg(a, 7)),
+        or_return!(arg(a, 8)),
+        or_return!(arg(a, 9))
+    ))
     .into_values()
 }
 fn istft_adaptor(
@@ -210,7 +195,7 @@ fn istft_adaptor(
     length: Option<i64>,
     return_complex: bool,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(
+    adapted(
         &ISTFT_INFO,
         &[
             &self_,
@@ -224,49 +209,37 @@ fn istft_adaptor(
             &length,
             &return_complex,
         ],
-    ) {
-        return ops::istft(
-            self_,
-            n_fft,
-            hop_length,
-            win_length,
-            window,
-            center,
-            normalized,
-            onesided,
-            length,
-            return_complex,
-        );
-    }
-    fallback(
-        &ISTFT_INFO,
-        &[
-            &self_,
-            &n_fft,
-            &hop_length,
-            &win_length,
-            &window,
-            &center,
-            &normalized,
-            &onesided,
-            &length,
-            &return_complex,
-        ],
+        &mut |()| {
+            ops::istft(
+                self_,
+                n_fft,
+                hop_length,
+                win_length,
+                window,
+                center,
+                normalized,
+                onesided,
+                length,
+                return_complex,
+            )
+        },
     )
 }
 
 /// A back end's kernel of `_overlap_add`.
 pub type OverlapAddKernel = fn(&args::OverlapAdd, &Tensor) -> Result<()>;
 /// The kernels of `_overlap_add`.
-pub static OVERLAP_ADD_KERNEL: Kernel<OverlapAddKernel> = Kernel::new(f::overlap_add_cpu, &[&OVERLAP_ADD]);
+pub static OVERLAP_ADD_KERNEL: Kernel<OverlapAddKernel> =
+    Kernel::new(f::overlap_add_cpu, &[OVERLAP_ADD.any()]);
 
 fn overlap_add_slot(self_: &Tensor, step: i64) -> Result<Tensor> {
     let given = args::OverlapAdd { self_, step };
-    let m = f::overlap_add_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = OVERLAP_ADD_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::overlap_add_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(
+        OVERLAP_ADD_KERNEL
+            .run(m.device, &mut |kernel: OverlapAddKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`OVERLAP_ADD`].
@@ -301,11 +274,8 @@ pub(super) static OVERLAP_ADD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn overlap_add_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::overlap_add(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
+    or_return!(ops::overlap_add(or_return!(tensor_arg(a, 0)), or_return!(arg(a, 1)))).into_values()
 }
 fn overlap_add_adaptor(self_: &Tensor, step: i64) -> Result<Tensor> {
-    if let Some(_seen) = watched(&OVERLAP_ADD_INFO, &[&self_, &step]) {
-        return ops::overlap_add(self_, step);
-    }
-    fallback(&OVERLAP_ADD_INFO, &[&self_, &step])
+    adapted(&OVERLAP_ADD_INFO, &[&self_, &step], &mut |()| ops::overlap_add(self_, step))
 }

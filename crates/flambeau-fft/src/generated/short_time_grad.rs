@@ -25,14 +25,14 @@ impl Backward for OverlapAddBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let self_sizes = &self.self_sizes[..];
         let step = self.step;
-        let g0 = Some(frames_of(grad, self_sizes, step)?);
+        let g0 = Some(or_return!(frames_of(grad, self_sizes, step)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 #[cold]
 #[inline(never)]
 fn overlap_add_tangent(self_: &Tensor, step: i64) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
+    rt::jvp_one(&mut |()| -> Result<Option<Tensor>> {
         let self_t = rt::tangent_or_zeros(self_)?;
         ops::overlap_add(&self_t, step).map(Some)
     })
@@ -40,15 +40,18 @@ fn overlap_add_tangent(self_: &Tensor, step: i64) -> Result<Option<Tensor>> {
 
 pub(super) fn overlap_add_autograd(self_: &Tensor, step: i64) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::overlap_add(self_, step))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::overlap_add(self_, step)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = OverlapAddBackward { self_sizes: size_vec(self_.sizes()), step };
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = overlap_add_tangent(self_, step)?;
-        rt::set_tangent(&out, t)?;
+        let t = overlap_add_tangent(self_, step);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }

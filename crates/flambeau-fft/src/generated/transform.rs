@@ -3,22 +3,23 @@
 //! Operators of the family `transform`.
 
 #[allow(unused_imports)]
-use super::{D, a, args, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, calls, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::transform as f;
 
 /// A back end's kernel of `_fft_c2c`.
 pub type FftC2cKernel = fn(&args::FftC2c, &Tensor) -> Result<()>;
 /// The kernels of `_fft_c2c`.
-pub static FFT_C2C_KERNEL: Kernel<FftC2cKernel> = Kernel::new(f::fft_c2c_cpu, &[&FFT_C2C, &FFT_C2C_OUT]);
+pub static FFT_C2C_KERNEL: Kernel<FftC2cKernel> =
+    Kernel::new(f::fft_c2c_cpu, &[FFT_C2C.any(), FFT_C2C_OUT.any()]);
 
 fn fft_c2c_slot(self_: &Tensor, dim: &[i64], normalization: i64, forward: bool) -> Result<Tensor> {
     let given = args::FftC2c { self_, dim, normalization, forward };
-    let m = f::fft_c2c_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = FFT_C2C_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::fft_c2c_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(
+        FFT_C2C_KERNEL.run(m.device, &mut |kernel: FftC2cKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`FFT_C2C`].
@@ -58,13 +59,10 @@ pub(super) static FFT_C2C_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fft_c2c_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fft_c2c(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
+    calls::boxed_t_is_i_b_to_t(ops::fft_c2c, a)
 }
 fn fft_c2c_adaptor(self_: &Tensor, dim: &[i64], normalization: i64, forward: bool) -> Result<Tensor> {
-    if let Some(_seen) = watched(&FFT_C2C_INFO, &[&self_, &dim, &normalization, &forward]) {
-        return ops::fft_c2c(self_, dim, normalization, forward);
-    }
-    fallback(&FFT_C2C_INFO, &[&self_, &dim, &normalization, &forward])
+    calls::adapt_t_is_i_b_to_t(&FFT_C2C_INFO, ops::fft_c2c, self_, dim, normalization, forward)
 }
 
 fn fft_c2c_out_slot(
@@ -75,11 +73,12 @@ fn fft_c2c_out_slot(
     out: &mut Tensor,
 ) -> Result<()> {
     let given = args::FftC2c { self_, dim, normalization, forward };
-    let m = f::fft_c2c_shape(&given)?;
-    let o0 = m.out_contiguous(&OutDtype::Any, out, &[self_])?;
-    if let Some(kernel) = FFT_C2C_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o0.tensor()))?;
-    }
+    let m = or_return!(f::fft_c2c_shape(&given));
+    let o0 = or_return!(m.out_contiguous(&OutDtype::Any, out, &[self_]));
+    or_return!(
+        FFT_C2C_KERNEL
+            .run(m.device, &mut |kernel: FftC2cKernel| -> Result<()> { kernel(&given, o0.tensor()) })
+    );
     o0.finish()
 }
 /// Type of [`FFT_C2C_OUT`].
@@ -120,9 +119,7 @@ pub(super) static FFT_C2C_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&FFT_C2C_INFO),
 };
 fn fft_c2c_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 4)?;
-    ops::fft_c2c_out(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?, arg(a, 3)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_is_i_b_w(ops::fft_c2c_out, a)
 }
 fn fft_c2c_out_adaptor(
     self_: &Tensor,
@@ -131,26 +128,22 @@ fn fft_c2c_out_adaptor(
     forward: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&FFT_C2C_OUT_INFO, &[&self_, &dim, &normalization, &forward, &&*out]) {
-        return ops::fft_c2c_out(self_, dim, normalization, forward, out);
-    }
-    let v = call_fallback(&FFT_C2C_OUT_INFO, &[&self_, &dim, &normalization, &forward, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_is_i_b_w(&FFT_C2C_OUT_INFO, ops::fft_c2c_out, self_, dim, normalization, forward, out)
 }
 
 /// A back end's kernel of `_fft_r2c`.
 pub type FftR2cKernel = fn(&args::FftR2c, &Tensor) -> Result<()>;
 /// The kernels of `_fft_r2c`.
-pub static FFT_R2C_KERNEL: Kernel<FftR2cKernel> = Kernel::new(f::fft_r2c_cpu, &[&FFT_R2C, &FFT_R2C_OUT]);
+pub static FFT_R2C_KERNEL: Kernel<FftR2cKernel> =
+    Kernel::new(f::fft_r2c_cpu, &[FFT_R2C.any(), FFT_R2C_OUT.any()]);
 
 fn fft_r2c_slot(self_: &Tensor, dim: &[i64], normalization: i64, onesided: bool) -> Result<Tensor> {
     let given = args::FftR2c { self_, dim, normalization, onesided };
-    let m = f::fft_r2c_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = FFT_R2C_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::fft_r2c_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(
+        FFT_R2C_KERNEL.run(m.device, &mut |kernel: FftR2cKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`FFT_R2C`].
@@ -190,13 +183,10 @@ pub(super) static FFT_R2C_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fft_r2c_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fft_r2c(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
+    calls::boxed_t_is_i_b_to_t(ops::fft_r2c, a)
 }
 fn fft_r2c_adaptor(self_: &Tensor, dim: &[i64], normalization: i64, onesided: bool) -> Result<Tensor> {
-    if let Some(_seen) = watched(&FFT_R2C_INFO, &[&self_, &dim, &normalization, &onesided]) {
-        return ops::fft_r2c(self_, dim, normalization, onesided);
-    }
-    fallback(&FFT_R2C_INFO, &[&self_, &dim, &normalization, &onesided])
+    calls::adapt_t_is_i_b_to_t(&FFT_R2C_INFO, ops::fft_r2c, self_, dim, normalization, onesided)
 }
 
 fn fft_r2c_out_slot(
@@ -207,11 +197,12 @@ fn fft_r2c_out_slot(
     out: &mut Tensor,
 ) -> Result<()> {
     let given = args::FftR2c { self_, dim, normalization, onesided };
-    let m = f::fft_r2c_shape(&given)?;
-    let o0 = m.out_contiguous(&OutDtype::Any, out, &[self_])?;
-    if let Some(kernel) = FFT_R2C_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o0.tensor()))?;
-    }
+    let m = or_return!(f::fft_r2c_shape(&given));
+    let o0 = or_return!(m.out_contiguous(&OutDtype::Any, out, &[self_]));
+    or_return!(
+        FFT_R2C_KERNEL
+            .run(m.device, &mut |kernel: FftR2cKernel| -> Result<()> { kernel(&given, o0.tensor()) })
+    );
     o0.finish()
 }
 /// Type of [`FFT_R2C_OUT`].
@@ -252,9 +243,7 @@ pub(super) static FFT_R2C_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&FFT_R2C_INFO),
 };
 fn fft_r2c_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 4)?;
-    ops::fft_r2c_out(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?, arg(a, 3)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_is_i_b_w(ops::fft_r2c_out, a)
 }
 fn fft_r2c_out_adaptor(
     self_: &Tensor,
@@ -263,26 +252,22 @@ fn fft_r2c_out_adaptor(
     onesided: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&FFT_R2C_OUT_INFO, &[&self_, &dim, &normalization, &onesided, &&*out]) {
-        return ops::fft_r2c_out(self_, dim, normalization, onesided, out);
-    }
-    let v = call_fallback(&FFT_R2C_OUT_INFO, &[&self_, &dim, &normalization, &onesided, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_is_i_b_w(&FFT_R2C_OUT_INFO, ops::fft_r2c_out, self_, dim, normalization, onesided, out)
 }
 
 /// A back end's kernel of `_fft_c2r`.
 pub type FftC2rKernel = fn(&args::FftC2r, &Tensor) -> Result<()>;
 /// The kernels of `_fft_c2r`.
-pub static FFT_C2R_KERNEL: Kernel<FftC2rKernel> = Kernel::new(f::fft_c2r_cpu, &[&FFT_C2R, &FFT_C2R_OUT]);
+pub static FFT_C2R_KERNEL: Kernel<FftC2rKernel> =
+    Kernel::new(f::fft_c2r_cpu, &[FFT_C2R.any(), FFT_C2R_OUT.any()]);
 
 fn fft_c2r_slot(self_: &Tensor, dim: &[i64], normalization: i64, last_dim_size: i64) -> Result<Tensor> {
     let given = args::FftC2r { self_, dim, normalization, last_dim_size };
-    let m = f::fft_c2r_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = FFT_C2R_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::fft_c2r_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(
+        FFT_C2R_KERNEL.run(m.device, &mut |kernel: FftC2rKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`FFT_C2R`].
@@ -322,13 +307,18 @@ pub(super) static FFT_C2R_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fft_c2r_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fft_c2r(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
+    or_return!(ops::fft_c2r(
+        or_return!(tensor_arg(a, 0)),
+        &or_return!(arg::<Vec<i64>>(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3))
+    ))
+    .into_values()
 }
 fn fft_c2r_adaptor(self_: &Tensor, dim: &[i64], normalization: i64, last_dim_size: i64) -> Result<Tensor> {
-    if let Some(_seen) = watched(&FFT_C2R_INFO, &[&self_, &dim, &normalization, &last_dim_size]) {
-        return ops::fft_c2r(self_, dim, normalization, last_dim_size);
-    }
-    fallback(&FFT_C2R_INFO, &[&self_, &dim, &normalization, &last_dim_size])
+    adapted(&FFT_C2R_INFO, &[&self_, &dim, &normalization, &last_dim_size], &mut |()| {
+        ops::fft_c2r(self_, dim, normalization, last_dim_size)
+    })
 }
 
 fn fft_c2r_out_slot(
@@ -339,11 +329,12 @@ fn fft_c2r_out_slot(
     out: &mut Tensor,
 ) -> Result<()> {
     let given = args::FftC2r { self_, dim, normalization, last_dim_size };
-    let m = f::fft_c2r_shape(&given)?;
-    let o0 = m.out_contiguous(&OutDtype::Any, out, &[self_])?;
-    if let Some(kernel) = FFT_C2R_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o0.tensor()))?;
-    }
+    let m = or_return!(f::fft_c2r_shape(&given));
+    let o0 = or_return!(m.out_contiguous(&OutDtype::Any, out, &[self_]));
+    or_return!(
+        FFT_C2R_KERNEL
+            .run(m.device, &mut |kernel: FftC2rKernel| -> Result<()> { kernel(&given, o0.tensor()) })
+    );
     o0.finish()
 }
 /// Type of [`FFT_C2R_OUT`].
@@ -384,8 +375,14 @@ pub(super) static FFT_C2R_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&FFT_C2R_INFO),
 };
 fn fft_c2r_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 4)?;
-    ops::fft_c2r_out(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?, arg(a, 3)?, &mut out)?;
+    let mut out = or_return!(arg::<Tensor>(a, 4));
+    or_return!(ops::fft_c2r_out(
+        or_return!(tensor_arg(a, 0)),
+        &or_return!(arg::<Vec<i64>>(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        &mut out
+    ));
     Ok(vec![out.into_value()])
 }
 fn fft_c2r_out_adaptor(
@@ -395,10 +392,11 @@ fn fft_c2r_out_adaptor(
     last_dim_size: i64,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&FFT_C2R_OUT_INFO, &[&self_, &dim, &normalization, &last_dim_size, &&*out]) {
+    let values_: &[&dyn AsValue] = &[&self_, &dim, &normalization, &last_dim_size, &&*out];
+    if let Some(_seen) = watched(&FFT_C2R_OUT_INFO, values_) {
         return ops::fft_c2r_out(self_, dim, normalization, last_dim_size, out);
     }
-    let v = call_fallback(&FFT_C2R_OUT_INFO, &[&self_, &dim, &normalization, &last_dim_size, &&*out])?;
-    *out = arg(&v, 0)?;
+    let v = or_return!(call_fallback(&FFT_C2R_OUT_INFO, values_));
+    *out = or_return!(arg(&v, 0));
     Ok(())
 }

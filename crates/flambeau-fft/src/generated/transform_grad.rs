@@ -27,14 +27,14 @@ impl Backward for FftC2cBackward {
         let dim = &self.dim[..];
         let forward = self.forward;
         let normalization = self.normalization;
-        let g0 = Some(ops::fft_c2c(grad, dim, normalization, !forward)?);
+        let g0 = Some(or_return!(ops::fft_c2c(grad, dim, normalization, !forward)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 #[cold]
 #[inline(never)]
 fn fft_c2c_tangent(self_: &Tensor, dim: &[i64], normalization: i64, forward: bool) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
+    rt::jvp_one(&mut |()| -> Result<Option<Tensor>> {
         let self_t = rt::tangent_or_zeros(self_)?;
         ops::fft_c2c(&self_t, dim, normalization, forward).map(Some)
     })
@@ -47,15 +47,18 @@ pub(super) fn fft_c2c_autograd(
     forward: bool,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::fft_c2c(self_, dim, normalization, forward))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::fft_c2c(self_, dim, normalization, forward)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = FftC2cBackward { dim: dim.to_vec(), forward, normalization };
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = fft_c2c_tangent(self_, dim, normalization, forward)?;
-        rt::set_tangent(&out, t)?;
+        let t = fft_c2c_tangent(self_, dim, normalization, forward);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -67,8 +70,9 @@ pub(super) fn fft_c2c_out_autograd(
     forward: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("_fft_c2c", &[self_], &[&*out])?;
-    rt::below(|| ops::fft_c2c_out(self_, dim, normalization, forward, out))
+    or_return!(rt::check_out("_fft_c2c", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::fft_c2c_out(self_, dim, normalization, forward, out)
 }
 /// Node of `_fft_r2c`.
 pub struct FftR2cBackward {
@@ -85,7 +89,7 @@ impl Backward for FftR2cBackward {
         let normalization = self.normalization;
         let onesided = self.onesided;
         let self_sizes = &self.self_sizes[..];
-        let g0 = Some(r2c_backward(grad, dim, normalization, onesided, self_sizes)?);
+        let g0 = Some(or_return!(r2c_backward(grad, dim, normalization, onesided, self_sizes)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
@@ -97,7 +101,7 @@ fn fft_r2c_tangent(
     normalization: i64,
     onesided: bool,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
+    rt::jvp_one(&mut |()| -> Result<Option<Tensor>> {
         let self_t = rt::tangent_or_zeros(self_)?;
         ops::fft_r2c(&self_t, dim, normalization, onesided).map(Some)
     })
@@ -110,7 +114,10 @@ pub(super) fn fft_r2c_autograd(
     onesided: bool,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::fft_r2c(self_, dim, normalization, onesided))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::fft_r2c(self_, dim, normalization, onesided)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = FftR2cBackward {
@@ -122,8 +129,8 @@ pub(super) fn fft_r2c_autograd(
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = fft_r2c_tangent(self_, dim, normalization, onesided)?;
-        rt::set_tangent(&out, t)?;
+        let t = fft_r2c_tangent(self_, dim, normalization, onesided);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -135,8 +142,9 @@ pub(super) fn fft_r2c_out_autograd(
     onesided: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("_fft_r2c", &[self_], &[&*out])?;
-    rt::below(|| ops::fft_r2c_out(self_, dim, normalization, onesided, out))
+    or_return!(rt::check_out("_fft_r2c", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::fft_r2c_out(self_, dim, normalization, onesided, out)
 }
 /// Node of `_fft_c2r`.
 pub struct FftC2rBackward {
@@ -149,7 +157,7 @@ impl Backward for FftC2rBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = &self.dim[..];
         let normalization = self.normalization;
-        let g0 = Some(c2r_backward(grad, dim, normalization)?);
+        let g0 = Some(or_return!(c2r_backward(grad, dim, normalization)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
@@ -161,7 +169,7 @@ fn fft_c2r_tangent(
     normalization: i64,
     last_dim_size: i64,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
+    rt::jvp_one(&mut |()| -> Result<Option<Tensor>> {
         let self_t = rt::tangent_or_zeros(self_)?;
         ops::fft_c2r(&self_t, dim, normalization, last_dim_size).map(Some)
     })
@@ -174,15 +182,18 @@ pub(super) fn fft_c2r_autograd(
     last_dim_size: i64,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::fft_c2r(self_, dim, normalization, last_dim_size))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::fft_c2r(self_, dim, normalization, last_dim_size)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = FftC2rBackward { dim: dim.to_vec(), normalization };
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = fft_c2r_tangent(self_, dim, normalization, last_dim_size)?;
-        rt::set_tangent(&out, t)?;
+        let t = fft_c2r_tangent(self_, dim, normalization, last_dim_size);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -194,6 +205,7 @@ pub(super) fn fft_c2r_out_autograd(
     last_dim_size: i64,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("_fft_c2r", &[self_], &[&*out])?;
-    rt::below(|| ops::fft_c2r_out(self_, dim, normalization, last_dim_size, out))
+    or_return!(rt::check_out("_fft_c2r", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::fft_c2r_out(self_, dim, normalization, last_dim_size, out)
 }

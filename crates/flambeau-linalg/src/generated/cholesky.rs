@@ -3,7 +3,7 @@
 //! Operators of the family `cholesky`.
 
 #[allow(unused_imports)]
-use super::{D, a, args, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, calls, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::cholesky as f;
 
@@ -11,15 +11,17 @@ use crate::ops::cholesky as f;
 pub type LinalgCholeskyExKernel = fn(&args::LinalgCholeskyEx, [&Tensor; 2]) -> Result<()>;
 /// The kernels of `linalg_cholesky_ex`.
 pub static LINALG_CHOLESKY_EX_KERNEL: Kernel<LinalgCholeskyExKernel> =
-    Kernel::new(f::linalg_cholesky_ex_cpu, &[&LINALG_CHOLESKY_EX, &LINALG_CHOLESKY_EX_OUT]);
+    Kernel::new(f::linalg_cholesky_ex_cpu, &[LINALG_CHOLESKY_EX.any(), LINALG_CHOLESKY_EX_OUT.any()]);
 
 fn linalg_cholesky_ex_slot(self_: &Tensor, upper: bool, check_errors: bool) -> Result<(Tensor, Tensor)> {
     let given = args::LinalgCholeskyEx { self_, upper, check_errors };
-    let m = f::linalg_cholesky_ex_shape(&given)?;
-    let o = [m[0].alloc()?, m[1].alloc()?];
-    if let Some(kernel) = LINALG_CHOLESKY_EX_KERNEL.of(m[0].device)? {
-        soft(|| kernel(&given, [&o[0], &o[1]]))?;
-    }
+    let m = or_return!(f::linalg_cholesky_ex_shape(&given));
+    let o = [or_return!(m[0].alloc()), or_return!(m[1].alloc())];
+    or_return!(
+        LINALG_CHOLESKY_EX_KERNEL.run(m[0].device, &mut |kernel: LinalgCholeskyExKernel| -> Result<()> {
+            kernel(&given, [&o[0], &o[1]])
+        })
+    );
     let [o0, o1] = o;
     Ok((o0, o1))
 }
@@ -66,13 +68,17 @@ pub(super) static LINALG_CHOLESKY_EX_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_cholesky_ex_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::linalg_cholesky_ex(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
+    or_return!(ops::linalg_cholesky_ex(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2))
+    ))
+    .into_values()
 }
 fn linalg_cholesky_ex_adaptor(self_: &Tensor, upper: bool, check_errors: bool) -> Result<(Tensor, Tensor)> {
-    if let Some(_seen) = watched(&LINALG_CHOLESKY_EX_INFO, &[&self_, &upper, &check_errors]) {
-        return ops::linalg_cholesky_ex(self_, upper, check_errors);
-    }
-    fallback(&LINALG_CHOLESKY_EX_INFO, &[&self_, &upper, &check_errors])
+    adapted(&LINALG_CHOLESKY_EX_INFO, &[&self_, &upper, &check_errors], &mut |()| {
+        ops::linalg_cholesky_ex(self_, upper, check_errors)
+    })
 }
 
 fn linalg_cholesky_ex_out_slot(
@@ -83,12 +89,14 @@ fn linalg_cholesky_ex_out_slot(
     out1: &mut Tensor,
 ) -> Result<()> {
     let given = args::LinalgCholeskyEx { self_, upper, check_errors };
-    let m = f::linalg_cholesky_ex_shape(&given)?;
-    let o0 = m[0].out(&OutDtype::EXACT, out0, &[self_])?;
-    let o1 = m[1].out(&OutDtype::EXACT, out1, &[self_])?;
-    if let Some(kernel) = LINALG_CHOLESKY_EX_KERNEL.of(m[0].device)? {
-        soft(|| kernel(&given, [o0.tensor(), o1.tensor()]))?;
-    }
+    let m = or_return!(f::linalg_cholesky_ex_shape(&given));
+    let o0 = or_return!(m[0].out(&OutDtype::EXACT, out0, &[self_]));
+    let o1 = or_return!(m[1].out(&OutDtype::EXACT, out1, &[self_]));
+    or_return!(
+        LINALG_CHOLESKY_EX_KERNEL.run(m[0].device, &mut |kernel: LinalgCholeskyExKernel| -> Result<()> {
+            kernel(&given, [o0.tensor(), o1.tensor()])
+        })
+    );
     o0.finish()?;
     o1.finish()
 }
@@ -130,9 +138,15 @@ pub(super) static LINALG_CHOLESKY_EX_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LINALG_CHOLESKY_EX_INFO),
 };
 fn linalg_cholesky_ex_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out0 = arg::<Tensor>(a, 3)?;
-    let mut out1 = arg::<Tensor>(a, 4)?;
-    ops::linalg_cholesky_ex_out(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, &mut out0, &mut out1)?;
+    let mut out0 = or_return!(arg::<Tensor>(a, 3));
+    let mut out1 = or_return!(arg::<Tensor>(a, 4));
+    or_return!(ops::linalg_cholesky_ex_out(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        &mut out0,
+        &mut out1
+    ));
     Ok(vec![out0.into_value(), out1.into_value()])
 }
 fn linalg_cholesky_ex_out_adaptor(
@@ -142,14 +156,13 @@ fn linalg_cholesky_ex_out_adaptor(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) =
-        watched(&LINALG_CHOLESKY_EX_OUT_INFO, &[&self_, &upper, &check_errors, &&*out0, &&*out1])
-    {
+    let values_: &[&dyn AsValue] = &[&self_, &upper, &check_errors, &&*out0, &&*out1];
+    if let Some(_seen) = watched(&LINALG_CHOLESKY_EX_OUT_INFO, values_) {
         return ops::linalg_cholesky_ex_out(self_, upper, check_errors, out0, out1);
     }
-    let v = call_fallback(&LINALG_CHOLESKY_EX_OUT_INFO, &[&self_, &upper, &check_errors, &&*out0, &&*out1])?;
-    *out0 = arg(&v, 0)?;
-    *out1 = arg(&v, 1)?;
+    let v = or_return!(call_fallback(&LINALG_CHOLESKY_EX_OUT_INFO, values_));
+    *out0 = or_return!(arg(&v, 0));
+    *out1 = or_return!(arg(&v, 1));
     Ok(())
 }
 
@@ -185,18 +198,15 @@ pub(super) static LINALG_CHOLESKY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_cholesky_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::linalg_cholesky(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
+    calls::boxed_t_b_to_t(ops::linalg_cholesky, a)
 }
 fn linalg_cholesky_adaptor(self_: &Tensor, upper: bool) -> Result<Tensor> {
-    if let Some(_seen) = watched(&LINALG_CHOLESKY_INFO, &[&self_, &upper]) {
-        return ops::linalg_cholesky(self_, upper);
-    }
-    fallback(&LINALG_CHOLESKY_INFO, &[&self_, &upper])
+    calls::adapt_t_b_to_t(&LINALG_CHOLESKY_INFO, ops::linalg_cholesky, self_, upper)
 }
 
 fn linalg_cholesky_out_cpu(self_: &Tensor, upper: bool, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("linalg_cholesky_ex", &[self_], &[&*out])?;
-    let r = f::linalg_cholesky(self_, upper)?;
+    let r = or_return!(f::linalg_cholesky(self_, upper));
     out::copy_to_out_as_it_lies(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`LINALG_CHOLESKY_OUT`].
@@ -228,17 +238,10 @@ pub(super) static LINALG_CHOLESKY_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LINALG_CHOLESKY_INFO),
 };
 fn linalg_cholesky_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::linalg_cholesky_out(tensor_arg(a, 0)?, arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_b_w(ops::linalg_cholesky_out, a)
 }
 fn linalg_cholesky_out_adaptor(self_: &Tensor, upper: bool, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&LINALG_CHOLESKY_OUT_INFO, &[&self_, &upper, &&*out]) {
-        return ops::linalg_cholesky_out(self_, upper, out);
-    }
-    let v = call_fallback(&LINALG_CHOLESKY_OUT_INFO, &[&self_, &upper, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_b_w(&LINALG_CHOLESKY_OUT_INFO, ops::linalg_cholesky_out, self_, upper, out)
 }
 
 /// Type of [`CHOLESKY`].
@@ -265,18 +268,15 @@ pub(super) static CHOLESKY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn cholesky_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::cholesky(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
+    calls::boxed_t_b_to_t(ops::cholesky, a)
 }
 fn cholesky_adaptor(self_: &Tensor, upper: bool) -> Result<Tensor> {
-    if let Some(_seen) = watched(&CHOLESKY_INFO, &[&self_, &upper]) {
-        return ops::cholesky(self_, upper);
-    }
-    fallback(&CHOLESKY_INFO, &[&self_, &upper])
+    calls::adapt_t_b_to_t(&CHOLESKY_INFO, ops::cholesky, self_, upper)
 }
 
 fn cholesky_out_cpu(self_: &Tensor, upper: bool, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("cholesky", &[self_], &[&*out])?;
-    let r = f::cholesky(self_, upper)?;
+    let r = or_return!(f::cholesky(self_, upper));
     out::copy_to_out_as_it_lies(&OutDtype::Cast, out, &r)
 }
 /// Type of [`CHOLESKY_OUT`].
@@ -308,32 +308,26 @@ pub(super) static CHOLESKY_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&CHOLESKY_INFO),
 };
 fn cholesky_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::cholesky_out(tensor_arg(a, 0)?, arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_b_w(ops::cholesky_out, a)
 }
 fn cholesky_out_adaptor(self_: &Tensor, upper: bool, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&CHOLESKY_OUT_INFO, &[&self_, &upper, &&*out]) {
-        return ops::cholesky_out(self_, upper, out);
-    }
-    let v = call_fallback(&CHOLESKY_OUT_INFO, &[&self_, &upper, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_b_w(&CHOLESKY_OUT_INFO, ops::cholesky_out, self_, upper, out)
 }
 
 /// A back end's kernel of `cholesky_inverse`.
 pub type CholeskyInverseKernel = fn(&args::CholeskyInverse, &Tensor) -> Result<()>;
 /// The kernels of `cholesky_inverse`.
 pub static CHOLESKY_INVERSE_KERNEL: Kernel<CholeskyInverseKernel> =
-    Kernel::new(f::cholesky_inverse_cpu, &[&CHOLESKY_INVERSE, &CHOLESKY_INVERSE_OUT]);
+    Kernel::new(f::cholesky_inverse_cpu, &[CHOLESKY_INVERSE.any(), CHOLESKY_INVERSE_OUT.any()]);
 
 fn cholesky_inverse_slot(self_: &Tensor, upper: bool) -> Result<Tensor> {
     let given = args::CholeskyInverse { self_, upper };
-    let m = f::cholesky_inverse_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = CHOLESKY_INVERSE_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::cholesky_inverse_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(
+        CHOLESKY_INVERSE_KERNEL
+            .run(m.device, &mut |kernel: CholeskyInverseKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`CHOLESKY_INVERSE`].
@@ -375,22 +369,21 @@ pub(super) static CHOLESKY_INVERSE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn cholesky_inverse_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::cholesky_inverse(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
+    calls::boxed_t_b_to_t(ops::cholesky_inverse, a)
 }
 fn cholesky_inverse_adaptor(self_: &Tensor, upper: bool) -> Result<Tensor> {
-    if let Some(_seen) = watched(&CHOLESKY_INVERSE_INFO, &[&self_, &upper]) {
-        return ops::cholesky_inverse(self_, upper);
-    }
-    fallback(&CHOLESKY_INVERSE_INFO, &[&self_, &upper])
+    calls::adapt_t_b_to_t(&CHOLESKY_INVERSE_INFO, ops::cholesky_inverse, self_, upper)
 }
 
 fn cholesky_inverse_out_slot(self_: &Tensor, upper: bool, out: &mut Tensor) -> Result<()> {
     let given = args::CholeskyInverse { self_, upper };
-    let m = f::cholesky_inverse_shape(&given)?;
-    let o0 = m.out(&OutDtype::CastOr("cholesky_inverse: Expected result to be safely castable from {want} dtype, but got result with dtype {got}"), out, &[self_])?;
-    if let Some(kernel) = CHOLESKY_INVERSE_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o0.tensor()))?;
-    }
+    let m = or_return!(f::cholesky_inverse_shape(&given));
+    let o0 = or_return!(m.out(&OutDtype::CastOr("cholesky_inverse: Expected result to be safely castable from {want} dtype, but got result with dtype {got}"), out, &[self_]));
+    or_return!(
+        CHOLESKY_INVERSE_KERNEL.run(m.device, &mut |kernel: CholeskyInverseKernel| -> Result<()> {
+            kernel(&given, o0.tensor())
+        })
+    );
     o0.finish()
 }
 /// Type of [`CHOLESKY_INVERSE_OUT`].
@@ -429,32 +422,26 @@ pub(super) static CHOLESKY_INVERSE_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&CHOLESKY_INVERSE_INFO),
 };
 fn cholesky_inverse_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::cholesky_inverse_out(tensor_arg(a, 0)?, arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_b_w(ops::cholesky_inverse_out, a)
 }
 fn cholesky_inverse_out_adaptor(self_: &Tensor, upper: bool, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&CHOLESKY_INVERSE_OUT_INFO, &[&self_, &upper, &&*out]) {
-        return ops::cholesky_inverse_out(self_, upper, out);
-    }
-    let v = call_fallback(&CHOLESKY_INVERSE_OUT_INFO, &[&self_, &upper, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_b_w(&CHOLESKY_INVERSE_OUT_INFO, ops::cholesky_inverse_out, self_, upper, out)
 }
 
 /// A back end's kernel of `cholesky_solve`.
 pub type CholeskySolveKernel = fn(&args::CholeskySolve, &Tensor) -> Result<()>;
 /// The kernels of `cholesky_solve`.
 pub static CHOLESKY_SOLVE_KERNEL: Kernel<CholeskySolveKernel> =
-    Kernel::new(f::cholesky_solve_cpu, &[&CHOLESKY_SOLVE, &CHOLESKY_SOLVE_OUT]);
+    Kernel::new(f::cholesky_solve_cpu, &[CHOLESKY_SOLVE.any(), CHOLESKY_SOLVE_OUT.any()]);
 
 fn cholesky_solve_slot(self_: &Tensor, input2: &Tensor, upper: bool) -> Result<Tensor> {
     let given = args::CholeskySolve { self_, input2, upper };
-    let m = f::cholesky_solve_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = CHOLESKY_SOLVE_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::cholesky_solve_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(
+        CHOLESKY_SOLVE_KERNEL
+            .run(m.device, &mut |kernel: CholeskySolveKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`CHOLESKY_SOLVE`].
@@ -500,22 +487,20 @@ pub(super) static CHOLESKY_SOLVE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn cholesky_solve_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::cholesky_solve(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_t_b_to_t(ops::cholesky_solve, a)
 }
 fn cholesky_solve_adaptor(self_: &Tensor, input2: &Tensor, upper: bool) -> Result<Tensor> {
-    if let Some(_seen) = watched(&CHOLESKY_SOLVE_INFO, &[&self_, &input2, &upper]) {
-        return ops::cholesky_solve(self_, input2, upper);
-    }
-    fallback(&CHOLESKY_SOLVE_INFO, &[&self_, &input2, &upper])
+    calls::adapt_t_t_b_to_t(&CHOLESKY_SOLVE_INFO, ops::cholesky_solve, self_, input2, upper)
 }
 
 fn cholesky_solve_out_slot(self_: &Tensor, input2: &Tensor, upper: bool, out: &mut Tensor) -> Result<()> {
     let given = args::CholeskySolve { self_, input2, upper };
-    let m = f::cholesky_solve_shape(&given)?;
-    let o0 = m.out_contiguous(&OutDtype::CastOr("cholesky_solve: Expected result to be safely castable from {want} dtype, but got result with dtype {got}"), out, &[self_, input2])?;
-    if let Some(kernel) = CHOLESKY_SOLVE_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o0.tensor()))?;
-    }
+    let m = or_return!(f::cholesky_solve_shape(&given));
+    let o0 = or_return!(m.out_contiguous(&OutDtype::CastOr("cholesky_solve: Expected result to be safely castable from {want} dtype, but got result with dtype {got}"), out, &[self_, input2]));
+    or_return!(
+        CHOLESKY_SOLVE_KERNEL
+            .run(m.device, &mut |kernel: CholeskySolveKernel| -> Result<()> { kernel(&given, o0.tensor()) })
+    );
     o0.finish()
 }
 /// Type of [`CHOLESKY_SOLVE_OUT`].
@@ -555,15 +540,8 @@ pub(super) static CHOLESKY_SOLVE_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&CHOLESKY_SOLVE_INFO),
 };
 fn cholesky_solve_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 3)?;
-    ops::cholesky_solve_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_b_w(ops::cholesky_solve_out, a)
 }
 fn cholesky_solve_out_adaptor(self_: &Tensor, input2: &Tensor, upper: bool, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&CHOLESKY_SOLVE_OUT_INFO, &[&self_, &input2, &upper, &&*out]) {
-        return ops::cholesky_solve_out(self_, input2, upper, out);
-    }
-    let v = call_fallback(&CHOLESKY_SOLVE_OUT_INFO, &[&self_, &input2, &upper, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_b_w(&CHOLESKY_SOLVE_OUT_INFO, ops::cholesky_solve_out, self_, input2, upper, out)
 }

@@ -24,8 +24,8 @@ impl Backward for LinalgCholeskyExBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let upper = self.upper;
-        let result0 = &self.result0.unpack_last(cx, "result0")?;
-        let g0 = Some(cholesky_backward(grad, upper, &result0)?);
+        let result0 = &or_return!(self.result0.unpack_last(cx, "result0"));
+        let g0 = Some(or_return!(cholesky_backward(grad, upper, &result0)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -38,23 +38,26 @@ pub(super) fn linalg_cholesky_ex_autograd(
     check_errors: bool,
 ) -> Result<(Tensor, Tensor)> {
     let rec = rt::recording(&[self_]);
-    let (mut out0, out1) = rt::below(|| ops::linalg_cholesky_ex(self_, upper, check_errors))?;
+    let (mut out0, out1) = or_return!({
+        let _below = rt::Below::new();
+        ops::linalg_cholesky_ex(self_, upper, check_errors)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = LinalgCholeskyExBackward { result0: Saved::output(&out0, 0), upper };
         rt::record(&mut out0, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
+        let t = {
             let duals: &[&Tensor] = &[self_];
-            rt::transposed(duals, &[self_], |mut a| {
+            rt::transposed(duals, &[self_], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
                 let self_ = a.one()?;
                 let r = ops::linalg_cholesky_ex(self_, upper, check_errors)?;
                 Ok(vec![r.0])
             })
-        })?;
+        }?;
         for (o, t) in [&out0].into_iter().zip(t) {
-            rt::set_tangent(o, Some(t))?;
+            rt::set_tangent(o, Ok(Some(t)))?;
         }
     }
     Ok((out0, out1))
@@ -67,8 +70,9 @@ pub(super) fn linalg_cholesky_ex_out_autograd(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("linalg_cholesky_ex", &[self_], &[&*out0, &*out1])?;
-    rt::below(|| ops::linalg_cholesky_ex_out(self_, upper, check_errors, out0, out1))
+    or_return!(rt::check_out("linalg_cholesky_ex", &[self_], &[&*out0, &*out1]));
+    let _below = rt::Below::new();
+    ops::linalg_cholesky_ex_out(self_, upper, check_errors, out0, out1)
 }
 /// Node of `cholesky_inverse`.
 pub struct CholeskyInverseBackward {
@@ -81,9 +85,9 @@ impl Backward for CholeskyInverseBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let upper = self.upper;
-        let result = &self.result.unpack_last(cx, "result")?;
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(cholesky_inverse_backward(grad, self_, upper, &result)?);
+        let result = &or_return!(self.result.unpack_last(cx, "result"));
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(cholesky_inverse_backward(grad, self_, upper, &result)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -94,37 +98,38 @@ impl Backward for CholeskyInverseBackward {
 #[cold]
 #[inline(never)]
 fn cholesky_inverse_tangent(self_: &Tensor, upper: bool) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let duals: &[&Tensor] = &[self_];
-        rt::transposed(duals, &[self_], |mut a| {
-            let self_ = a.one()?;
-            let r = ops::cholesky_inverse(self_, upper)?;
-            Ok(vec![r])
-        })
-        .map(|t| t.into_iter().next())
+    let duals: &[&Tensor] = &[self_];
+    rt::transposed_one(duals, &[self_], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
+        let self_ = a.one()?;
+        let r = ops::cholesky_inverse(self_, upper)?;
+        Ok(vec![r])
     })
 }
 
 pub(super) fn cholesky_inverse_autograd(self_: &Tensor, upper: bool) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::cholesky_inverse(self_, upper))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::cholesky_inverse(self_, upper)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body =
             CholeskyInverseBackward { result: Saved::output(&out, 0), self_: Saved::input(self_), upper };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = cholesky_inverse_tangent(self_, upper)?;
-        rt::set_tangent(&out, t)?;
+        let t = cholesky_inverse_tangent(self_, upper);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn cholesky_inverse_out_autograd(self_: &Tensor, upper: bool, out: &mut Tensor) -> Result<()> {
-    rt::check_out("cholesky_inverse", &[self_], &[&*out])?;
-    rt::below(|| ops::cholesky_inverse_out(self_, upper, out))
+    or_return!(rt::check_out("cholesky_inverse", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::cholesky_inverse_out(self_, upper, out)
 }
 /// Node of `cholesky_solve`.
 pub struct CholeskySolveBackward {
@@ -142,9 +147,9 @@ impl Backward for CholeskySolveBackward {
         let self_sizes = &self.self_sizes[..];
         let upper = self.upper;
         let [g0, g1] = if cx.need(0) || cx.need(1) {
-            let input2 = &self.input2.unpack_last(cx, "input2")?;
-            let result = &self.result.unpack_last(cx, "result")?;
-            cholesky_solve_backward(grad, input2, &result, self_sizes, upper, need)?
+            let input2 = &or_return!(self.input2.unpack_last(cx, "input2"));
+            let result = &or_return!(self.result.unpack_last(cx, "result"));
+            or_return!(cholesky_solve_backward(grad, input2, &result, self_sizes, upper, need))
         } else {
             [None, None]
         };
@@ -158,21 +163,21 @@ impl Backward for CholeskySolveBackward {
 #[cold]
 #[inline(never)]
 fn cholesky_solve_tangent(self_: &Tensor, input2: &Tensor, upper: bool) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let duals: &[&Tensor] = &[self_, input2];
-        rt::transposed(duals, &[self_, input2], |mut a| {
-            let self_ = a.one()?;
-            let input2 = a.one()?;
-            let r = ops::cholesky_solve(self_, input2, upper)?;
-            Ok(vec![r])
-        })
-        .map(|t| t.into_iter().next())
+    let duals: &[&Tensor] = &[self_, input2];
+    rt::transposed_one(duals, &[self_, input2], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
+        let self_ = a.one()?;
+        let input2 = a.one()?;
+        let r = ops::cholesky_solve(self_, input2, upper)?;
+        Ok(vec![r])
     })
 }
 
 pub(super) fn cholesky_solve_autograd(self_: &Tensor, input2: &Tensor, upper: bool) -> Result<Tensor> {
     let rec = rt::recording(&[self_, input2]);
-    let mut out = rt::below(|| ops::cholesky_solve(self_, input2, upper))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::cholesky_solve(self_, input2, upper)
+    });
     if rec {
         let edges = Edges::of([Some(self_), Some(input2)]);
         let body = CholeskySolveBackward {
@@ -181,12 +186,12 @@ pub(super) fn cholesky_solve_autograd(self_: &Tensor, input2: &Tensor, upper: bo
             self_sizes: size_vec(self_.sizes()),
             upper,
         };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, input2]) {
-        let t = cholesky_solve_tangent(self_, input2, upper)?;
-        rt::set_tangent(&out, t)?;
+        let t = cholesky_solve_tangent(self_, input2, upper);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -197,6 +202,7 @@ pub(super) fn cholesky_solve_out_autograd(
     upper: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("cholesky_solve", &[self_, input2], &[&*out])?;
-    rt::below(|| ops::cholesky_solve_out(self_, input2, upper, out))
+    or_return!(rt::check_out("cholesky_solve", &[self_, input2], &[&*out]));
+    let _below = rt::Below::new();
+    ops::cholesky_solve_out(self_, input2, upper, out)
 }

@@ -3,7 +3,7 @@
 //! Operators of the family `eigen`.
 
 #[allow(unused_imports)]
-use super::{D, a, args, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, calls, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::eigen as f;
 
@@ -11,15 +11,17 @@ use crate::ops::eigen as f;
 pub type LinalgEighKernel = fn(&args::LinalgEigh, [&Tensor; 2]) -> Result<()>;
 /// The kernels of `linalg_eigh`.
 pub static LINALG_EIGH_KERNEL: Kernel<LinalgEighKernel> =
-    Kernel::new(f::linalg_eigh_cpu, &[&LINALG_EIGH, &LINALG_EIGH_OUT]);
+    Kernel::new(f::linalg_eigh_cpu, &[LINALG_EIGH.any(), LINALG_EIGH_OUT.any()]);
 
 fn linalg_eigh_slot(self_: &Tensor, uplo: &str) -> Result<(Tensor, Tensor)> {
     let given = args::LinalgEigh { self_, uplo };
-    let m = f::linalg_eigh_shape(&given)?;
-    let o = [m[0].alloc()?, m[1].alloc()?];
-    if let Some(kernel) = LINALG_EIGH_KERNEL.of(m[0].device)? {
-        soft(|| kernel(&given, [&o[0], &o[1]]))?;
-    }
+    let m = or_return!(f::linalg_eigh_shape(&given));
+    let o = [or_return!(m[0].alloc()), or_return!(m[1].alloc())];
+    or_return!(
+        LINALG_EIGH_KERNEL.run(m[0].device, &mut |kernel: LinalgEighKernel| -> Result<()> {
+            kernel(&given, [&o[0], &o[1]])
+        })
+    );
     let [o0, o1] = o;
     Ok((o0, o1))
 }
@@ -62,23 +64,20 @@ pub(super) static LINALG_EIGH_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_eigh_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::linalg_eigh(tensor_arg(a, 0)?, &arg::<String>(a, 1)?)?.into_values()
+    calls::boxed_t_s_to_t_t(ops::linalg_eigh, a)
 }
 fn linalg_eigh_adaptor(self_: &Tensor, uplo: &str) -> Result<(Tensor, Tensor)> {
-    if let Some(_seen) = watched(&LINALG_EIGH_INFO, &[&self_, &uplo]) {
-        return ops::linalg_eigh(self_, uplo);
-    }
-    fallback(&LINALG_EIGH_INFO, &[&self_, &uplo])
+    calls::adapt_t_s_to_t_t(&LINALG_EIGH_INFO, ops::linalg_eigh, self_, uplo)
 }
 
 fn linalg_eigh_out_slot(self_: &Tensor, uplo: &str, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
     let given = args::LinalgEigh { self_, uplo };
-    let m = f::linalg_eigh_shape(&given)?;
-    let o0 = m[0].out(&OutDtype::EXACT, out0, &[self_])?;
-    let o1 = m[1].out(&OutDtype::EXACT, out1, &[self_])?;
-    if let Some(kernel) = LINALG_EIGH_KERNEL.of(m[0].device)? {
-        soft(|| kernel(&given, [o0.tensor(), o1.tensor()]))?;
-    }
+    let m = or_return!(f::linalg_eigh_shape(&given));
+    let o0 = or_return!(m[0].out(&OutDtype::EXACT, out0, &[self_]));
+    let o1 = or_return!(m[1].out(&OutDtype::EXACT, out1, &[self_]));
+    or_return!(LINALG_EIGH_KERNEL.run(m[0].device, &mut |kernel: LinalgEighKernel| -> Result<()> {
+        kernel(&given, [o0.tensor(), o1.tensor()])
+    }));
     o0.finish()?;
     o1.finish()
 }
@@ -119,34 +118,26 @@ pub(super) static LINALG_EIGH_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LINALG_EIGH_INFO),
 };
 fn linalg_eigh_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out0 = arg::<Tensor>(a, 2)?;
-    let mut out1 = arg::<Tensor>(a, 3)?;
-    ops::linalg_eigh_out(tensor_arg(a, 0)?, &arg::<String>(a, 1)?, &mut out0, &mut out1)?;
-    Ok(vec![out0.into_value(), out1.into_value()])
+    calls::boxed_t_s_w_w(ops::linalg_eigh_out, a)
 }
 fn linalg_eigh_out_adaptor(self_: &Tensor, uplo: &str, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&LINALG_EIGH_OUT_INFO, &[&self_, &uplo, &&*out0, &&*out1]) {
-        return ops::linalg_eigh_out(self_, uplo, out0, out1);
-    }
-    let v = call_fallback(&LINALG_EIGH_OUT_INFO, &[&self_, &uplo, &&*out0, &&*out1])?;
-    *out0 = arg(&v, 0)?;
-    *out1 = arg(&v, 1)?;
-    Ok(())
+    calls::adapt_t_s_w_w(&LINALG_EIGH_OUT_INFO, ops::linalg_eigh_out, self_, uplo, out0, out1)
 }
 
 /// A back end's kernel of `linalg_eigvalsh`.
 pub type LinalgEigvalshKernel = fn(&args::LinalgEigvalsh, &Tensor) -> Result<()>;
 /// The kernels of `linalg_eigvalsh`.
 pub static LINALG_EIGVALSH_KERNEL: Kernel<LinalgEigvalshKernel> =
-    Kernel::new(f::linalg_eigvalsh_cpu, &[&LINALG_EIGVALSH, &LINALG_EIGVALSH_OUT]);
+    Kernel::new(f::linalg_eigvalsh_cpu, &[LINALG_EIGVALSH.any(), LINALG_EIGVALSH_OUT.any()]);
 
 fn linalg_eigvalsh_slot(self_: &Tensor, uplo: &str) -> Result<Tensor> {
     let given = args::LinalgEigvalsh { self_, uplo };
-    let m = f::linalg_eigvalsh_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = LINALG_EIGVALSH_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::linalg_eigvalsh_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(
+        LINALG_EIGVALSH_KERNEL
+            .run(m.device, &mut |kernel: LinalgEigvalshKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`LINALG_EIGVALSH`].
@@ -188,22 +179,20 @@ pub(super) static LINALG_EIGVALSH_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_eigvalsh_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::linalg_eigvalsh(tensor_arg(a, 0)?, &arg::<String>(a, 1)?)?.into_values()
+    calls::boxed_t_s_to_t(ops::linalg_eigvalsh, a)
 }
 fn linalg_eigvalsh_adaptor(self_: &Tensor, uplo: &str) -> Result<Tensor> {
-    if let Some(_seen) = watched(&LINALG_EIGVALSH_INFO, &[&self_, &uplo]) {
-        return ops::linalg_eigvalsh(self_, uplo);
-    }
-    fallback(&LINALG_EIGVALSH_INFO, &[&self_, &uplo])
+    calls::adapt_t_s_to_t(&LINALG_EIGVALSH_INFO, ops::linalg_eigvalsh, self_, uplo)
 }
 
 fn linalg_eigvalsh_out_slot(self_: &Tensor, uplo: &str, out: &mut Tensor) -> Result<()> {
     let given = args::LinalgEigvalsh { self_, uplo };
-    let m = f::linalg_eigvalsh_shape(&given)?;
-    let o0 = m.out(&OutDtype::EXACT, out, &[self_])?;
-    if let Some(kernel) = LINALG_EIGVALSH_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o0.tensor()))?;
-    }
+    let m = or_return!(f::linalg_eigvalsh_shape(&given));
+    let o0 = or_return!(m.out(&OutDtype::EXACT, out, &[self_]));
+    or_return!(
+        LINALG_EIGVALSH_KERNEL
+            .run(m.device, &mut |kernel: LinalgEigvalshKernel| -> Result<()> { kernel(&given, o0.tensor()) })
+    );
     o0.finish()
 }
 /// Type of [`LINALG_EIGVALSH_OUT`].
@@ -242,32 +231,27 @@ pub(super) static LINALG_EIGVALSH_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LINALG_EIGVALSH_INFO),
 };
 fn linalg_eigvalsh_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::linalg_eigvalsh_out(tensor_arg(a, 0)?, &arg::<String>(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_s_w(ops::linalg_eigvalsh_out, a)
 }
 fn linalg_eigvalsh_out_adaptor(self_: &Tensor, uplo: &str, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&LINALG_EIGVALSH_OUT_INFO, &[&self_, &uplo, &&*out]) {
-        return ops::linalg_eigvalsh_out(self_, uplo, out);
-    }
-    let v = call_fallback(&LINALG_EIGVALSH_OUT_INFO, &[&self_, &uplo, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_s_w(&LINALG_EIGVALSH_OUT_INFO, ops::linalg_eigvalsh_out, self_, uplo, out)
 }
 
 /// A back end's kernel of `linalg_eig`.
 pub type LinalgEigKernel = fn(&args::LinalgEig, [&Tensor; 2]) -> Result<()>;
 /// The kernels of `linalg_eig`.
 pub static LINALG_EIG_KERNEL: Kernel<LinalgEigKernel> =
-    Kernel::new(f::linalg_eig_cpu, &[&LINALG_EIG, &LINALG_EIG_OUT]);
+    Kernel::new(f::linalg_eig_cpu, &[LINALG_EIG.any(), LINALG_EIG_OUT.any()]);
 
 fn linalg_eig_slot(self_: &Tensor) -> Result<(Tensor, Tensor)> {
     let given = args::LinalgEig { self_ };
-    let m = f::linalg_eig_shape(&given)?;
-    let o = [m[0].alloc()?, m[1].alloc()?];
-    if let Some(kernel) = LINALG_EIG_KERNEL.of(m[0].device)? {
-        soft(|| kernel(&given, [&o[0], &o[1]]))?;
-    }
+    let m = or_return!(f::linalg_eig_shape(&given));
+    let o = [or_return!(m[0].alloc()), or_return!(m[1].alloc())];
+    or_return!(
+        LINALG_EIG_KERNEL.run(m[0].device, &mut |kernel: LinalgEigKernel| -> Result<()> {
+            kernel(&given, [&o[0], &o[1]])
+        })
+    );
     let [o0, o1] = o;
     Ok((o0, o1))
 }
@@ -310,23 +294,20 @@ pub(super) static LINALG_EIG_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_eig_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::linalg_eig(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t_t(ops::linalg_eig, a)
 }
 fn linalg_eig_adaptor(self_: &Tensor) -> Result<(Tensor, Tensor)> {
-    if let Some(_seen) = watched(&LINALG_EIG_INFO, &[&self_]) {
-        return ops::linalg_eig(self_);
-    }
-    fallback(&LINALG_EIG_INFO, &[&self_])
+    calls::adapt_t_to_t_t(&LINALG_EIG_INFO, ops::linalg_eig, self_)
 }
 
 fn linalg_eig_out_slot(self_: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
     let given = args::LinalgEig { self_ };
-    let m = f::linalg_eig_shape(&given)?;
-    let o0 = m[0].out(&OutDtype::CastOr("torch.linalg.eig: Expected eigenvalues to be safely castable from {want} dtype, but got eigenvalues with dtype {got}"), out0, &[self_])?;
-    let o1 = m[1].out(&OutDtype::CastOr("torch.linalg.eig: Expected eigenvectors to be safely castable from {want} dtype, but got eigenvectors with dtype {got}"), out1, &[self_])?;
-    if let Some(kernel) = LINALG_EIG_KERNEL.of(m[0].device)? {
-        soft(|| kernel(&given, [o0.tensor(), o1.tensor()]))?;
-    }
+    let m = or_return!(f::linalg_eig_shape(&given));
+    let o0 = or_return!(m[0].out(&OutDtype::CastOr("torch.linalg.eig: Expected eigenvalues to be safely castable from {want} dtype, but got eigenvalues with dtype {got}"), out0, &[self_]));
+    let o1 = or_return!(m[1].out(&OutDtype::CastOr("torch.linalg.eig: Expected eigenvectors to be safely castable from {want} dtype, but got eigenvectors with dtype {got}"), out1, &[self_]));
+    or_return!(LINALG_EIG_KERNEL.run(m[0].device, &mut |kernel: LinalgEigKernel| -> Result<()> {
+        kernel(&given, [o0.tensor(), o1.tensor()])
+    }));
     o0.finish()?;
     o1.finish()
 }
@@ -366,34 +347,26 @@ pub(super) static LINALG_EIG_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LINALG_EIG_INFO),
 };
 fn linalg_eig_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out0 = arg::<Tensor>(a, 1)?;
-    let mut out1 = arg::<Tensor>(a, 2)?;
-    ops::linalg_eig_out(tensor_arg(a, 0)?, &mut out0, &mut out1)?;
-    Ok(vec![out0.into_value(), out1.into_value()])
+    calls::boxed_t_w_w(ops::linalg_eig_out, a)
 }
 fn linalg_eig_out_adaptor(self_: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&LINALG_EIG_OUT_INFO, &[&self_, &&*out0, &&*out1]) {
-        return ops::linalg_eig_out(self_, out0, out1);
-    }
-    let v = call_fallback(&LINALG_EIG_OUT_INFO, &[&self_, &&*out0, &&*out1])?;
-    *out0 = arg(&v, 0)?;
-    *out1 = arg(&v, 1)?;
-    Ok(())
+    calls::adapt_t_w_w(&LINALG_EIG_OUT_INFO, ops::linalg_eig_out, self_, out0, out1)
 }
 
 /// A back end's kernel of `linalg_eigvals`.
 pub type LinalgEigvalsKernel = fn(&args::LinalgEigvals, &Tensor) -> Result<()>;
 /// The kernels of `linalg_eigvals`.
 pub static LINALG_EIGVALS_KERNEL: Kernel<LinalgEigvalsKernel> =
-    Kernel::new(f::linalg_eigvals_cpu, &[&LINALG_EIGVALS, &LINALG_EIGVALS_OUT]);
+    Kernel::new(f::linalg_eigvals_cpu, &[LINALG_EIGVALS.any(), LINALG_EIGVALS_OUT.any()]);
 
 fn linalg_eigvals_slot(self_: &Tensor) -> Result<Tensor> {
     let given = args::LinalgEigvals { self_ };
-    let m = f::linalg_eigvals_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = LINALG_EIGVALS_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::linalg_eigvals_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(
+        LINALG_EIGVALS_KERNEL
+            .run(m.device, &mut |kernel: LinalgEigvalsKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`LINALG_EIGVALS`].
@@ -432,22 +405,20 @@ pub(super) static LINALG_EIGVALS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_eigvals_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::linalg_eigvals(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::linalg_eigvals, a)
 }
 fn linalg_eigvals_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&LINALG_EIGVALS_INFO, &[&self_]) {
-        return ops::linalg_eigvals(self_);
-    }
-    fallback(&LINALG_EIGVALS_INFO, &[&self_])
+    calls::adapt_t_to_t(&LINALG_EIGVALS_INFO, ops::linalg_eigvals, self_)
 }
 
 fn linalg_eigvals_out_slot(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     let given = args::LinalgEigvals { self_ };
-    let m = f::linalg_eigvals_shape(&given)?;
-    let o0 = m.out(&OutDtype::CastOr("torch.linalg.eigvals: Expected eigenvalues to be safely castable from {want} dtype, but got eigenvalues with dtype {got}"), out, &[self_])?;
-    if let Some(kernel) = LINALG_EIGVALS_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o0.tensor()))?;
-    }
+    let m = or_return!(f::linalg_eigvals_shape(&given));
+    let o0 = or_return!(m.out(&OutDtype::CastOr("torch.linalg.eigvals: Expected eigenvalues to be safely castable from {want} dtype, but got eigenvalues with dtype {got}"), out, &[self_]));
+    or_return!(
+        LINALG_EIGVALS_KERNEL
+            .run(m.device, &mut |kernel: LinalgEigvalsKernel| -> Result<()> { kernel(&given, o0.tensor()) })
+    );
     o0.finish()
 }
 /// Type of [`LINALG_EIGVALS_OUT`].
@@ -482,32 +453,26 @@ pub(super) static LINALG_EIGVALS_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LINALG_EIGVALS_INFO),
 };
 fn linalg_eigvals_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::linalg_eigvals_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::linalg_eigvals_out, a)
 }
 fn linalg_eigvals_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&LINALG_EIGVALS_OUT_INFO, &[&self_, &&*out]) {
-        return ops::linalg_eigvals_out(self_, out);
-    }
-    let v = call_fallback(&LINALG_EIGVALS_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&LINALG_EIGVALS_OUT_INFO, ops::linalg_eigvals_out, self_, out)
 }
 
 /// A back end's kernel of `linalg_matrix_sqrth`.
 pub type LinalgMatrixSqrthKernel = fn(&args::LinalgMatrixSqrth, &Tensor) -> Result<()>;
 /// The kernels of `linalg_matrix_sqrth`.
 pub static LINALG_MATRIX_SQRTH_KERNEL: Kernel<LinalgMatrixSqrthKernel> =
-    Kernel::new(f::linalg_matrix_sqrth_cpu, &[&LINALG_MATRIX_SQRTH]);
+    Kernel::new(f::linalg_matrix_sqrth_cpu, &[LINALG_MATRIX_SQRTH.any()]);
 
 fn linalg_matrix_sqrth_slot(self_: &Tensor) -> Result<Tensor> {
     let given = args::LinalgMatrixSqrth { self_ };
-    let m = f::linalg_matrix_sqrth_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = LINALG_MATRIX_SQRTH_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::linalg_matrix_sqrth_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(
+        LINALG_MATRIX_SQRTH_KERNEL
+            .run(m.device, &mut |kernel: LinalgMatrixSqrthKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`LINALG_MATRIX_SQRTH`].
@@ -546,11 +511,8 @@ pub(super) static LINALG_MATRIX_SQRTH_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_matrix_sqrth_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::linalg_matrix_sqrth(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::linalg_matrix_sqrth, a)
 }
 fn linalg_matrix_sqrth_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&LINALG_MATRIX_SQRTH_INFO, &[&self_]) {
-        return ops::linalg_matrix_sqrth(self_);
-    }
-    fallback(&LINALG_MATRIX_SQRTH_INFO, &[&self_])
+    calls::adapt_t_to_t(&LINALG_MATRIX_SQRTH_INFO, ops::linalg_matrix_sqrth, self_)
 }

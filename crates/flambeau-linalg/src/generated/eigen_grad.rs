@@ -22,9 +22,9 @@ pub struct LinalgEighBackward {
 impl Backward for LinalgEighBackward {
     const NAME: &'static str = "LinalgEighBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
-        let result0 = &self.result0.unpack_last(cx, "result0")?;
-        let result1 = &self.result1.unpack_last(cx, "result1")?;
-        let g0 = Some(eigh_backward(grads, &result0, &result1)?);
+        let result0 = &or_return!(self.result0.unpack_last(cx, "result0"));
+        let result1 = &or_return!(self.result1.unpack_last(cx, "result1"));
+        let g0 = Some(or_return!(eigh_backward(grads, &result0, &result1)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -34,23 +34,26 @@ impl Backward for LinalgEighBackward {
 }
 pub(super) fn linalg_eigh_autograd(self_: &Tensor, uplo: &str) -> Result<(Tensor, Tensor)> {
     let rec = rt::recording(&[self_]);
-    let (out0, out1) = rt::below(|| ops::linalg_eigh(self_, uplo))?;
+    let (out0, out1) = or_return!({
+        let _below = rt::Below::new();
+        ops::linalg_eigh(self_, uplo)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = LinalgEighBackward { result0: Saved::output(&out0, 0), result1: Saved::output(&out1, 1) };
         rt::record_multi(&[&out0, &out1], edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
+        let t = {
             let duals: &[&Tensor] = &[self_];
-            rt::transposed(duals, &[self_], |mut a| {
+            rt::transposed(duals, &[self_], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
                 let self_ = a.one()?;
                 let r = ops::linalg_eigh(self_, uplo)?;
                 Ok(vec![r.0, r.1])
             })
-        })?;
+        }?;
         for (o, t) in [&out0, &out1].into_iter().zip(t) {
-            rt::set_tangent(o, Some(t))?;
+            rt::set_tangent(o, Ok(Some(t)))?;
         }
     }
     Ok((out0, out1))
@@ -62,8 +65,9 @@ pub(super) fn linalg_eigh_out_autograd(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("_linalg_eigh", &[self_], &[&*out0, &*out1])?;
-    rt::below(|| ops::linalg_eigh_out(self_, uplo, out0, out1))
+    or_return!(rt::check_out("_linalg_eigh", &[self_], &[&*out0, &*out1]));
+    let _below = rt::Below::new();
+    ops::linalg_eigh_out(self_, uplo, out0, out1)
 }
 /// Node of `linalg_eigvalsh`.
 pub struct LinalgEigvalshBackward {
@@ -75,8 +79,8 @@ impl Backward for LinalgEigvalshBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let uplo = &self.uplo[..];
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(eigvalsh_backward(grad, self_, uplo)?);
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(eigvalsh_backward(grad, self_, uplo)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -86,36 +90,37 @@ impl Backward for LinalgEigvalshBackward {
 #[cold]
 #[inline(never)]
 fn linalg_eigvalsh_tangent(self_: &Tensor, uplo: &str) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let duals: &[&Tensor] = &[self_];
-        rt::transposed(duals, &[self_], |mut a| {
-            let self_ = a.one()?;
-            let r = ops::linalg_eigvalsh(self_, uplo)?;
-            Ok(vec![r])
-        })
-        .map(|t| t.into_iter().next())
+    let duals: &[&Tensor] = &[self_];
+    rt::transposed_one(duals, &[self_], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
+        let self_ = a.one()?;
+        let r = ops::linalg_eigvalsh(self_, uplo)?;
+        Ok(vec![r])
     })
 }
 
 pub(super) fn linalg_eigvalsh_autograd(self_: &Tensor, uplo: &str) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::linalg_eigvalsh(self_, uplo))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::linalg_eigvalsh(self_, uplo)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = LinalgEigvalshBackward { self_: Saved::input(self_), uplo: uplo.to_string() };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = linalg_eigvalsh_tangent(self_, uplo)?;
-        rt::set_tangent(&out, t)?;
+        let t = linalg_eigvalsh_tangent(self_, uplo);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn linalg_eigvalsh_out_autograd(self_: &Tensor, uplo: &str, out: &mut Tensor) -> Result<()> {
-    rt::check_out("_linalg_eigh", &[self_], &[&*out])?;
-    rt::below(|| ops::linalg_eigvalsh_out(self_, uplo, out))
+    or_return!(rt::check_out("_linalg_eigh", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::linalg_eigvalsh_out(self_, uplo, out)
 }
 /// Node of `linalg_eig`.
 pub struct LinalgEigBackward {
@@ -127,9 +132,9 @@ impl Backward for LinalgEigBackward {
     const NAME: &'static str = "LinalgEigBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let self_dtype = self.self_dtype;
-        let result0 = &self.result0.unpack_last(cx, "result0")?;
-        let result1 = &self.result1.unpack_last(cx, "result1")?;
-        let g0 = Some(eig_backward(grads, self_dtype, &result0, &result1)?);
+        let result0 = &or_return!(self.result0.unpack_last(cx, "result0"));
+        let result1 = &or_return!(self.result1.unpack_last(cx, "result1"));
+        let g0 = Some(or_return!(eig_backward(grads, self_dtype, &result0, &result1)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -139,7 +144,10 @@ impl Backward for LinalgEigBackward {
 }
 pub(super) fn linalg_eig_autograd(self_: &Tensor) -> Result<(Tensor, Tensor)> {
     let rec = rt::recording(&[self_]);
-    let (out0, out1) = rt::below(|| ops::linalg_eig(self_))?;
+    let (out0, out1) = or_return!({
+        let _below = rt::Below::new();
+        ops::linalg_eig(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = LinalgEigBackward {
@@ -150,24 +158,25 @@ pub(super) fn linalg_eig_autograd(self_: &Tensor) -> Result<(Tensor, Tensor)> {
         rt::record_multi(&[&out0, &out1], edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
+        let t = {
             let duals: &[&Tensor] = &[self_];
-            rt::transposed(duals, &[self_], |mut a| {
+            rt::transposed(duals, &[self_], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
                 let self_ = a.one()?;
                 let r = ops::linalg_eig(self_)?;
                 Ok(vec![r.0, r.1])
             })
-        })?;
+        }?;
         for (o, t) in [&out0, &out1].into_iter().zip(t) {
-            rt::set_tangent(o, Some(t))?;
+            rt::set_tangent(o, Ok(Some(t)))?;
         }
     }
     Ok((out0, out1))
 }
 
 pub(super) fn linalg_eig_out_autograd(self_: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
-    rt::check_out("linalg_eig", &[self_], &[&*out0, &*out1])?;
-    rt::below(|| ops::linalg_eig_out(self_, out0, out1))
+    or_return!(rt::check_out("linalg_eig", &[self_], &[&*out0, &*out1]));
+    let _below = rt::Below::new();
+    ops::linalg_eig_out(self_, out0, out1)
 }
 /// Node of `linalg_eigvals`.
 pub struct LinalgEigvalsBackward {
@@ -177,8 +186,8 @@ impl Backward for LinalgEigvalsBackward {
     const NAME: &'static str = "LinalgEigvalsBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(eigvals_backward(grad, self_)?);
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(eigvals_backward(grad, self_)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -188,36 +197,37 @@ impl Backward for LinalgEigvalsBackward {
 #[cold]
 #[inline(never)]
 fn linalg_eigvals_tangent(self_: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let duals: &[&Tensor] = &[self_];
-        rt::transposed(duals, &[self_], |mut a| {
-            let self_ = a.one()?;
-            let r = ops::linalg_eigvals(self_)?;
-            Ok(vec![r])
-        })
-        .map(|t| t.into_iter().next())
+    let duals: &[&Tensor] = &[self_];
+    rt::transposed_one(duals, &[self_], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
+        let self_ = a.one()?;
+        let r = ops::linalg_eigvals(self_)?;
+        Ok(vec![r])
     })
 }
 
 pub(super) fn linalg_eigvals_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::linalg_eigvals(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::linalg_eigvals(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = LinalgEigvalsBackward { self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = linalg_eigvals_tangent(self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = linalg_eigvals_tangent(self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn linalg_eigvals_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("aten::linalg_eigvals", &[self_], &[&*out])?;
-    rt::below(|| ops::linalg_eigvals_out(self_, out))
+    or_return!(rt::check_out("aten::linalg_eigvals", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::linalg_eigvals_out(self_, out)
 }
 /// Node of `linalg_matrix_sqrth`.
 pub struct LinalgMatrixSqrthBackward {
@@ -227,8 +237,8 @@ impl Backward for LinalgMatrixSqrthBackward {
     const NAME: &'static str = "LinalgMatrixSqrthBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(matrix_sqrth_backward(grad, self_)?);
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(matrix_sqrth_backward(grad, self_)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -238,29 +248,29 @@ impl Backward for LinalgMatrixSqrthBackward {
 #[cold]
 #[inline(never)]
 fn linalg_matrix_sqrth_tangent(self_: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let duals: &[&Tensor] = &[self_];
-        rt::transposed(duals, &[self_], |mut a| {
-            let self_ = a.one()?;
-            let r = ops::linalg_matrix_sqrth(self_)?;
-            Ok(vec![r])
-        })
-        .map(|t| t.into_iter().next())
+    let duals: &[&Tensor] = &[self_];
+    rt::transposed_one(duals, &[self_], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
+        let self_ = a.one()?;
+        let r = ops::linalg_matrix_sqrth(self_)?;
+        Ok(vec![r])
     })
 }
 
 pub(super) fn linalg_matrix_sqrth_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::linalg_matrix_sqrth(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::linalg_matrix_sqrth(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = LinalgMatrixSqrthBackward { self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = linalg_matrix_sqrth_tangent(self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = linalg_matrix_sqrth_tangent(self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }

@@ -3,7 +3,7 @@
 //! Operators of the family `least_squares`.
 
 #[allow(unused_imports)]
-use super::{D, a, args, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, calls, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::least_squares as f;
 
@@ -53,12 +53,12 @@ pub(super) static LINALG_LSTSQ_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_lstsq_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::linalg_lstsq(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        arg(a, 2)?,
-        arg::<Option<String>>(a, 3)?.as_deref(),
-    )?
+    or_return!(ops::linalg_lstsq(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg::<Option<String>>(a, 3)).as_deref()
+    ))
     .into_values()
 }
 fn linalg_lstsq_adaptor(
@@ -67,10 +67,9 @@ fn linalg_lstsq_adaptor(
     rcond: Option<f64>,
     driver: Option<&str>,
 ) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
-    if let Some(_seen) = watched(&LINALG_LSTSQ_INFO, &[&self_, &b, &rcond, &driver]) {
-        return ops::linalg_lstsq(self_, b, rcond, driver);
-    }
-    fallback(&LINALG_LSTSQ_INFO, &[&self_, &b, &rcond, &driver])
+    adapted(&LINALG_LSTSQ_INFO, &[&self_, &b, &rcond, &driver], &mut |()| {
+        ops::linalg_lstsq(self_, b, rcond, driver)
+    })
 }
 
 fn linalg_lstsq_out_cpu(
@@ -83,7 +82,7 @@ fn linalg_lstsq_out_cpu(
     out2: &mut Tensor,
     out3: &mut Tensor,
 ) -> Result<()> {
-    let r = f::linalg_lstsq(self_, b, rcond, driver)?;
+    let r = or_return!(f::linalg_lstsq(self_, b, rcond, driver));
     out::copy_to_out_as_it_lies(
         &OutDtype::CastOr(
             "torch.linalg.lstsq: Expected solution to be safely castable from {want} dtype, but got solution with dtype {got}",
@@ -167,20 +166,20 @@ pub(super) static LINALG_LSTSQ_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LINALG_LSTSQ_INFO),
 };
 fn linalg_lstsq_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out0 = arg::<Tensor>(a, 4)?;
-    let mut out1 = arg::<Tensor>(a, 5)?;
-    let mut out2 = arg::<Tensor>(a, 6)?;
-    let mut out3 = arg::<Tensor>(a, 7)?;
-    ops::linalg_lstsq_out(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        arg(a, 2)?,
-        arg::<Option<String>>(a, 3)?.as_deref(),
+    let mut out0 = or_return!(arg::<Tensor>(a, 4));
+    let mut out1 = or_return!(arg::<Tensor>(a, 5));
+    let mut out2 = or_return!(arg::<Tensor>(a, 6));
+    let mut out3 = or_return!(arg::<Tensor>(a, 7));
+    or_return!(ops::linalg_lstsq_out(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg::<Option<String>>(a, 3)).as_deref(),
         &mut out0,
         &mut out1,
         &mut out2,
-        &mut out3,
-    )?;
+        &mut out3
+    ));
     Ok(vec![out0.into_value(), out1.into_value(), out2.into_value(), out3.into_value()])
 }
 fn linalg_lstsq_out_adaptor(
@@ -193,19 +192,15 @@ fn linalg_lstsq_out_adaptor(
     out2: &mut Tensor,
     out3: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) =
-        watched(&LINALG_LSTSQ_OUT_INFO, &[&self_, &b, &rcond, &driver, &&*out0, &&*out1, &&*out2, &&*out3])
-    {
+    let values_: &[&dyn AsValue] = &[&self_, &b, &rcond, &driver, &&*out0, &&*out1, &&*out2, &&*out3];
+    if let Some(_seen) = watched(&LINALG_LSTSQ_OUT_INFO, values_) {
         return ops::linalg_lstsq_out(self_, b, rcond, driver, out0, out1, out2, out3);
     }
-    let v = call_fallback(
-        &LINALG_LSTSQ_OUT_INFO,
-        &[&self_, &b, &rcond, &driver, &&*out0, &&*out1, &&*out2, &&*out3],
-    )?;
-    *out0 = arg(&v, 0)?;
-    *out1 = arg(&v, 1)?;
-    *out2 = arg(&v, 2)?;
-    *out3 = arg(&v, 3)?;
+    let v = or_return!(call_fallback(&LINALG_LSTSQ_OUT_INFO, values_));
+    *out0 = or_return!(arg(&v, 0));
+    *out1 = or_return!(arg(&v, 1));
+    *out2 = or_return!(arg(&v, 2));
+    *out3 = or_return!(arg(&v, 3));
     Ok(())
 }
 
@@ -213,7 +208,7 @@ fn linalg_lstsq_out_adaptor(
 pub type LinalgLdlFactorExKernel = fn(&args::LinalgLdlFactorEx, [&Tensor; 3]) -> Result<()>;
 /// The kernels of `linalg_ldl_factor_ex`.
 pub static LINALG_LDL_FACTOR_EX_KERNEL: Kernel<LinalgLdlFactorExKernel> =
-    Kernel::new(f::linalg_ldl_factor_ex_cpu, &[&LINALG_LDL_FACTOR_EX, &LINALG_LDL_FACTOR_EX_OUT]);
+    Kernel::new(f::linalg_ldl_factor_ex_cpu, &[LINALG_LDL_FACTOR_EX.any(), LINALG_LDL_FACTOR_EX_OUT.any()]);
 
 fn linalg_ldl_factor_ex_slot(
     self_: &Tensor,
@@ -221,11 +216,13 @@ fn linalg_ldl_factor_ex_slot(
     check_errors: bool,
 ) -> Result<(Tensor, Tensor, Tensor)> {
     let given = args::LinalgLdlFactorEx { self_, hermitian, check_errors };
-    let m = f::linalg_ldl_factor_ex_shape(&given)?;
-    let o = [m[0].alloc()?, m[1].alloc()?, m[2].alloc()?];
-    if let Some(kernel) = LINALG_LDL_FACTOR_EX_KERNEL.of(m[0].device)? {
-        soft(|| kernel(&given, [&o[0], &o[1], &o[2]]))?;
-    }
+    let m = or_return!(f::linalg_ldl_factor_ex_shape(&given));
+    let o = [or_return!(m[0].alloc()), or_return!(m[1].alloc()), or_return!(m[2].alloc())];
+    or_return!(
+        LINALG_LDL_FACTOR_EX_KERNEL.run(m[0].device, &mut |kernel: LinalgLdlFactorExKernel| -> Result<()> {
+            kernel(&given, [&o[0], &o[1], &o[2]])
+        })
+    );
     let [o0, o1, o2] = o;
     Ok((o0, o1, o2))
 }
@@ -265,17 +262,20 @@ pub(super) static LINALG_LDL_FACTOR_EX_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_ldl_factor_ex_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::linalg_ldl_factor_ex(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_b_b_to_t_t_t(ops::linalg_ldl_factor_ex, a)
 }
 fn linalg_ldl_factor_ex_adaptor(
     self_: &Tensor,
     hermitian: bool,
     check_errors: bool,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    if let Some(_seen) = watched(&LINALG_LDL_FACTOR_EX_INFO, &[&self_, &hermitian, &check_errors]) {
-        return ops::linalg_ldl_factor_ex(self_, hermitian, check_errors);
-    }
-    fallback(&LINALG_LDL_FACTOR_EX_INFO, &[&self_, &hermitian, &check_errors])
+    calls::adapt_t_b_b_to_t_t_t(
+        &LINALG_LDL_FACTOR_EX_INFO,
+        ops::linalg_ldl_factor_ex,
+        self_,
+        hermitian,
+        check_errors,
+    )
 }
 
 fn linalg_ldl_factor_ex_out_slot(
@@ -287,13 +287,16 @@ fn linalg_ldl_factor_ex_out_slot(
     out2: &mut Tensor,
 ) -> Result<()> {
     let given = args::LinalgLdlFactorEx { self_, hermitian, check_errors };
-    let m = f::linalg_ldl_factor_ex_shape(&given)?;
-    let o0 = m[0].out(&OutDtype::EXACT, out0, &[self_])?;
-    let o1 = m[1].out(&OutDtype::EXACT, out1, &[self_])?;
-    let o2 = m[2].out(&OutDtype::EXACT, out2, &[self_])?;
-    if let Some(kernel) = LINALG_LDL_FACTOR_EX_KERNEL.of(m[0].device)? {
-        soft(|| kernel(&given, [o0.tensor(), o1.tensor(), o2.tensor()]))?;
-    }
+    let m = or_return!(f::linalg_ldl_factor_ex_shape(&given));
+    let o0 = or_return!(m[0].out(&OutDtype::EXACT, out0, &[self_]));
+    let o1 = or_return!(m[1].out(&OutDtype::EXACT, out1, &[self_]));
+    let o2 = or_return!(m[2].out(&OutDtype::EXACT, out2, &[self_]));
+    or_return!(LINALG_LDL_FACTOR_EX_KERNEL.run(
+        m[0].device,
+        &mut |kernel: LinalgLdlFactorExKernel| -> Result<()> {
+            kernel(&given, [o0.tensor(), o1.tensor(), o2.tensor()])
+        }
+    ));
     o0.finish()?;
     o1.finish()?;
     o2.finish()
@@ -338,18 +341,7 @@ pub(super) static LINALG_LDL_FACTOR_EX_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LINALG_LDL_FACTOR_EX_INFO),
 };
 fn linalg_ldl_factor_ex_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out0 = arg::<Tensor>(a, 3)?;
-    let mut out1 = arg::<Tensor>(a, 4)?;
-    let mut out2 = arg::<Tensor>(a, 5)?;
-    ops::linalg_ldl_factor_ex_out(
-        tensor_arg(a, 0)?,
-        arg(a, 1)?,
-        arg(a, 2)?,
-        &mut out0,
-        &mut out1,
-        &mut out2,
-    )?;
-    Ok(vec![out0.into_value(), out1.into_value(), out2.into_value()])
+    calls::boxed_t_b_b_w_w_w(ops::linalg_ldl_factor_ex_out, a)
 }
 fn linalg_ldl_factor_ex_out_adaptor(
     self_: &Tensor,
@@ -359,20 +351,16 @@ fn linalg_ldl_factor_ex_out_adaptor(
     out1: &mut Tensor,
     out2: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(
+    calls::adapt_t_b_b_w_w_w(
         &LINALG_LDL_FACTOR_EX_OUT_INFO,
-        &[&self_, &hermitian, &check_errors, &&*out0, &&*out1, &&*out2],
-    ) {
-        return ops::linalg_ldl_factor_ex_out(self_, hermitian, check_errors, out0, out1, out2);
-    }
-    let v = call_fallback(
-        &LINALG_LDL_FACTOR_EX_OUT_INFO,
-        &[&self_, &hermitian, &check_errors, &&*out0, &&*out1, &&*out2],
-    )?;
-    *out0 = arg(&v, 0)?;
-    *out1 = arg(&v, 1)?;
-    *out2 = arg(&v, 2)?;
-    Ok(())
+        ops::linalg_ldl_factor_ex_out,
+        self_,
+        hermitian,
+        check_errors,
+        out0,
+        out1,
+        out2,
+    )
 }
 
 /// Type of [`LINALG_LDL_FACTOR`].
@@ -400,13 +388,10 @@ pub(super) static LINALG_LDL_FACTOR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_ldl_factor_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::linalg_ldl_factor(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
+    calls::boxed_t_b_to_t_t(ops::linalg_ldl_factor, a)
 }
 fn linalg_ldl_factor_adaptor(self_: &Tensor, hermitian: bool) -> Result<(Tensor, Tensor)> {
-    if let Some(_seen) = watched(&LINALG_LDL_FACTOR_INFO, &[&self_, &hermitian]) {
-        return ops::linalg_ldl_factor(self_, hermitian);
-    }
-    fallback(&LINALG_LDL_FACTOR_INFO, &[&self_, &hermitian])
+    calls::adapt_t_b_to_t_t(&LINALG_LDL_FACTOR_INFO, ops::linalg_ldl_factor, self_, hermitian)
 }
 
 fn linalg_ldl_factor_out_cpu(
@@ -416,7 +401,7 @@ fn linalg_ldl_factor_out_cpu(
     out1: &mut Tensor,
 ) -> Result<()> {
     out::refuse_gradients("aten::linalg_ldl_factor_ex", &[], &[&*out0, &*out1])?;
-    let r = f::linalg_ldl_factor(self_, hermitian)?;
+    let r = or_return!(f::linalg_ldl_factor(self_, hermitian));
     out::copy_to_out_as_it_lies(&OutDtype::EXACT, out0, &r.0)?;
     out::copy_to_out_as_it_lies(&OutDtype::EXACT, out1, &r.1)
 }
@@ -450,10 +435,7 @@ pub(super) static LINALG_LDL_FACTOR_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LINALG_LDL_FACTOR_INFO),
 };
 fn linalg_ldl_factor_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out0 = arg::<Tensor>(a, 2)?;
-    let mut out1 = arg::<Tensor>(a, 3)?;
-    ops::linalg_ldl_factor_out(tensor_arg(a, 0)?, arg(a, 1)?, &mut out0, &mut out1)?;
-    Ok(vec![out0.into_value(), out1.into_value()])
+    calls::boxed_t_b_w_w(ops::linalg_ldl_factor_out, a)
 }
 fn linalg_ldl_factor_out_adaptor(
     self_: &Tensor,
@@ -461,28 +443,30 @@ fn linalg_ldl_factor_out_adaptor(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&LINALG_LDL_FACTOR_OUT_INFO, &[&self_, &hermitian, &&*out0, &&*out1]) {
-        return ops::linalg_ldl_factor_out(self_, hermitian, out0, out1);
-    }
-    let v = call_fallback(&LINALG_LDL_FACTOR_OUT_INFO, &[&self_, &hermitian, &&*out0, &&*out1])?;
-    *out0 = arg(&v, 0)?;
-    *out1 = arg(&v, 1)?;
-    Ok(())
+    calls::adapt_t_b_w_w(
+        &LINALG_LDL_FACTOR_OUT_INFO,
+        ops::linalg_ldl_factor_out,
+        self_,
+        hermitian,
+        out0,
+        out1,
+    )
 }
 
 /// A back end's kernel of `linalg_ldl_solve`.
 pub type LinalgLdlSolveKernel = fn(&args::LinalgLdlSolve, &Tensor) -> Result<()>;
 /// The kernels of `linalg_ldl_solve`.
 pub static LINALG_LDL_SOLVE_KERNEL: Kernel<LinalgLdlSolveKernel> =
-    Kernel::new(f::linalg_ldl_solve_cpu, &[&LINALG_LDL_SOLVE, &LINALG_LDL_SOLVE_OUT]);
+    Kernel::new(f::linalg_ldl_solve_cpu, &[LINALG_LDL_SOLVE.any(), LINALG_LDL_SOLVE_OUT.any()]);
 
 fn linalg_ldl_solve_slot(ld: &Tensor, pivots: &Tensor, b: &Tensor, hermitian: bool) -> Result<Tensor> {
     let given = args::LinalgLdlSolve { ld, pivots, b, hermitian };
-    let m = f::linalg_ldl_solve_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = LINALG_LDL_SOLVE_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::linalg_ldl_solve_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(
+        LINALG_LDL_SOLVE_KERNEL
+            .run(m.device, &mut |kernel: LinalgLdlSolveKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`LINALG_LDL_SOLVE`].
@@ -522,13 +506,18 @@ pub(super) static LINALG_LDL_SOLVE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_ldl_solve_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::linalg_ldl_solve(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?)?.into_values()
+    or_return!(ops::linalg_ldl_solve(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(tensor_arg(a, 2)),
+        or_return!(arg(a, 3))
+    ))
+    .into_values()
 }
 fn linalg_ldl_solve_adaptor(ld: &Tensor, pivots: &Tensor, b: &Tensor, hermitian: bool) -> Result<Tensor> {
-    if let Some(_seen) = watched(&LINALG_LDL_SOLVE_INFO, &[&ld, &pivots, &b, &hermitian]) {
-        return ops::linalg_ldl_solve(ld, pivots, b, hermitian);
-    }
-    fallback(&LINALG_LDL_SOLVE_INFO, &[&ld, &pivots, &b, &hermitian])
+    adapted(&LINALG_LDL_SOLVE_INFO, &[&ld, &pivots, &b, &hermitian], &mut |()| {
+        ops::linalg_ldl_solve(ld, pivots, b, hermitian)
+    })
 }
 
 fn linalg_ldl_solve_out_slot(
@@ -539,11 +528,12 @@ fn linalg_ldl_solve_out_slot(
     out: &mut Tensor,
 ) -> Result<()> {
     let given = args::LinalgLdlSolve { ld, pivots, b, hermitian };
-    let m = f::linalg_ldl_solve_shape(&given)?;
-    let o0 = m.out(&OutDtype::EXACT, out, &[ld, pivots, b])?;
-    if let Some(kernel) = LINALG_LDL_SOLVE_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o0.tensor()))?;
-    }
+    let m = or_return!(f::linalg_ldl_solve_shape(&given));
+    let o0 = or_return!(m.out(&OutDtype::EXACT, out, &[ld, pivots, b]));
+    or_return!(
+        LINALG_LDL_SOLVE_KERNEL
+            .run(m.device, &mut |kernel: LinalgLdlSolveKernel| -> Result<()> { kernel(&given, o0.tensor()) })
+    );
     o0.finish()
 }
 /// Type of [`LINALG_LDL_SOLVE_OUT`].
@@ -584,8 +574,14 @@ pub(super) static LINALG_LDL_SOLVE_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LINALG_LDL_SOLVE_INFO),
 };
 fn linalg_ldl_solve_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 4)?;
-    ops::linalg_ldl_solve_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?, &mut out)?;
+    let mut out = or_return!(arg::<Tensor>(a, 4));
+    or_return!(ops::linalg_ldl_solve_out(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(tensor_arg(a, 2)),
+        or_return!(arg(a, 3)),
+        &mut out
+    ));
     Ok(vec![out.into_value()])
 }
 fn linalg_ldl_solve_out_adaptor(
@@ -595,10 +591,11 @@ fn linalg_ldl_solve_out_adaptor(
     hermitian: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&LINALG_LDL_SOLVE_OUT_INFO, &[&ld, &pivots, &b, &hermitian, &&*out]) {
+    let values_: &[&dyn AsValue] = &[&ld, &pivots, &b, &hermitian, &&*out];
+    if let Some(_seen) = watched(&LINALG_LDL_SOLVE_OUT_INFO, values_) {
         return ops::linalg_ldl_solve_out(ld, pivots, b, hermitian, out);
     }
-    let v = call_fallback(&LINALG_LDL_SOLVE_OUT_INFO, &[&ld, &pivots, &b, &hermitian, &&*out])?;
-    *out = arg(&v, 0)?;
+    let v = or_return!(call_fallback(&LINALG_LDL_SOLVE_OUT_INFO, values_));
+    *out = or_return!(arg(&v, 0));
     Ok(())
 }

@@ -26,10 +26,10 @@ impl Backward for LinalgLstsqBackward {
         let need = cx.needs();
         let need = &need[..];
         let [g0, g1] = if cx.need(0) || cx.need(1) {
-            let b = &self.b.unpack_last(cx, "b")?;
-            let result0 = &self.result0.unpack_last(cx, "result0")?;
-            let self_ = &self.self_.unpack_last(cx, "self")?;
-            lstsq_backward(grads, self_, b, &result0, need)?
+            let b = &or_return!(self.b.unpack_last(cx, "b"));
+            let result0 = &or_return!(self.result0.unpack_last(cx, "result0"));
+            let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+            or_return!(lstsq_backward(grads, self_, b, &result0, need))
         } else {
             [None, None]
         };
@@ -48,7 +48,10 @@ pub(super) fn linalg_lstsq_autograd(
     driver: Option<&str>,
 ) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
     let rec = rt::recording(&[self_, b]);
-    let (out0, out1, out2, out3) = rt::below(|| ops::linalg_lstsq(self_, b, rcond, driver))?;
+    let (out0, out1, out2, out3) = or_return!({
+        let _below = rt::Below::new();
+        ops::linalg_lstsq(self_, b, rcond, driver)
+    });
     if rec {
         let edges = Edges::of([Some(self_), Some(b)]);
         let body = LinalgLstsqBackward {
@@ -56,21 +59,21 @@ pub(super) fn linalg_lstsq_autograd(
             result0: Saved::output(&out0, 0),
             self_: Saved::input(self_),
         };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record_multi(&[&out0, &out1], edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, b]) {
-        let t = rt::jvp(|| {
+        let t = {
             let duals: &[&Tensor] = &[self_, b];
-            rt::transposed(duals, &[self_, b], |mut a| {
+            rt::transposed(duals, &[self_, b], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
                 let self_ = a.one()?;
                 let b = a.one()?;
                 let r = ops::linalg_lstsq(self_, b, rcond, driver)?;
                 Ok(vec![r.0, r.1])
             })
-        })?;
+        }?;
         for (o, t) in [&out0, &out1].into_iter().zip(t) {
-            rt::set_tangent(o, Some(t))?;
+            rt::set_tangent(o, Ok(Some(t)))?;
         }
     }
     Ok((out0, out1, out2, out3))
@@ -86,8 +89,9 @@ pub(super) fn linalg_lstsq_out_autograd(
     out2: &mut Tensor,
     out3: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("linalg_lstsq", &[self_, b], &[&*out0, &*out1, &*out2, &*out3])?;
-    rt::below(|| ops::linalg_lstsq_out(self_, b, rcond, driver, out0, out1, out2, out3))
+    or_return!(rt::check_out("linalg_lstsq", &[self_, b], &[&*out0, &*out1, &*out2, &*out3]));
+    let _below = rt::Below::new();
+    ops::linalg_lstsq_out(self_, b, rcond, driver, out0, out1, out2, out3)
 }
 /// Node of `linalg_ldl_factor_ex`.
 pub struct LinalgLdlFactorExBackward;
@@ -95,7 +99,7 @@ impl Backward for LinalgLdlFactorExBackward {
     const NAME: &'static str = "LinalgLdlFactorExBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let g0 = Some(no_ldl_factor()?);
+        let g0 = Some(or_return!(no_ldl_factor()));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
@@ -105,23 +109,26 @@ pub(super) fn linalg_ldl_factor_ex_autograd(
     check_errors: bool,
 ) -> Result<(Tensor, Tensor, Tensor)> {
     let rec = rt::recording(&[self_]);
-    let (mut out0, out1, out2) = rt::below(|| ops::linalg_ldl_factor_ex(self_, hermitian, check_errors))?;
+    let (mut out0, out1, out2) = or_return!({
+        let _below = rt::Below::new();
+        ops::linalg_ldl_factor_ex(self_, hermitian, check_errors)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = LinalgLdlFactorExBackward;
         rt::record(&mut out0, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
+        let t = {
             let duals: &[&Tensor] = &[self_];
-            rt::transposed(duals, &[self_], |mut a| {
+            rt::transposed(duals, &[self_], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
                 let self_ = a.one()?;
                 let r = ops::linalg_ldl_factor_ex(self_, hermitian, check_errors)?;
                 Ok(vec![r.0])
             })
-        })?;
+        }?;
         for (o, t) in [&out0].into_iter().zip(t) {
-            rt::set_tangent(o, Some(t))?;
+            rt::set_tangent(o, Ok(Some(t)))?;
         }
     }
     Ok((out0, out1, out2))
@@ -135,8 +142,9 @@ pub(super) fn linalg_ldl_factor_ex_out_autograd(
     out1: &mut Tensor,
     out2: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("aten::linalg_ldl_factor_ex", &[self_], &[&*out0, &*out1, &*out2])?;
-    rt::below(|| ops::linalg_ldl_factor_ex_out(self_, hermitian, check_errors, out0, out1, out2))
+    or_return!(rt::check_out("aten::linalg_ldl_factor_ex", &[self_], &[&*out0, &*out1, &*out2]));
+    let _below = rt::Below::new();
+    ops::linalg_ldl_factor_ex_out(self_, hermitian, check_errors, out0, out1, out2)
 }
 /// Node of `linalg_ldl_solve`.
 pub struct LinalgLdlSolveBackward;
@@ -144,7 +152,7 @@ impl Backward for LinalgLdlSolveBackward {
     const NAME: &'static str = "LinalgLdlSolveBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let [g0, g1] = if cx.need(0) || cx.need(1) { no_ldl_solve()? } else { [None, None] };
+        let [g0, g1] = if cx.need(0) || cx.need(1) { or_return!(no_ldl_solve()) } else { [None, None] };
         Ok(Grads::from_buf([g0, g1]))
     }
 }
@@ -156,15 +164,12 @@ fn linalg_ldl_solve_tangent(
     b: &Tensor,
     hermitian: bool,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let duals: &[&Tensor] = &[ld, b];
-        rt::transposed(duals, &[ld, b], |mut a| {
-            let ld = a.one()?;
-            let b = a.one()?;
-            let r = ops::linalg_ldl_solve(ld, pivots, b, hermitian)?;
-            Ok(vec![r])
-        })
-        .map(|t| t.into_iter().next())
+    let duals: &[&Tensor] = &[ld, b];
+    rt::transposed_one(duals, &[ld, b], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
+        let ld = a.one()?;
+        let b = a.one()?;
+        let r = ops::linalg_ldl_solve(ld, pivots, b, hermitian)?;
+        Ok(vec![r])
     })
 }
 
@@ -176,15 +181,18 @@ pub(super) fn linalg_ldl_solve_autograd(
 ) -> Result<Tensor> {
     rt::not_differentiable("linalg_ldl_solve", "pivots", pivots)?;
     let rec = rt::recording(&[ld, b]);
-    let mut out = rt::below(|| ops::linalg_ldl_solve(ld, pivots, b, hermitian))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::linalg_ldl_solve(ld, pivots, b, hermitian)
+    });
     if rec {
         let edges = Edges::of([Some(ld), Some(b)]);
         let body = LinalgLdlSolveBackward;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[ld, b]) {
-        let t = linalg_ldl_solve_tangent(ld, pivots, b, hermitian)?;
-        rt::set_tangent(&out, t)?;
+        let t = linalg_ldl_solve_tangent(ld, pivots, b, hermitian);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -196,6 +204,7 @@ pub(super) fn linalg_ldl_solve_out_autograd(
     hermitian: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("aten::linalg_ldl_solve", &[ld, pivots, b], &[&*out])?;
-    rt::below(|| ops::linalg_ldl_solve_out(ld, pivots, b, hermitian, out))
+    or_return!(rt::check_out("aten::linalg_ldl_solve", &[ld, pivots, b], &[&*out]));
+    let _below = rt::Below::new();
+    ops::linalg_ldl_solve_out(ld, pivots, b, hermitian, out)
 }

@@ -3,7 +3,7 @@
 //! Operators of the family `lu`.
 
 #[allow(unused_imports)]
-use super::{D, a, args, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, calls, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::lu as f;
 
@@ -11,15 +11,17 @@ use crate::ops::lu as f;
 pub type LinalgLuFactorExKernel = fn(&args::LinalgLuFactorEx, [&Tensor; 3]) -> Result<()>;
 /// The kernels of `linalg_lu_factor_ex`.
 pub static LINALG_LU_FACTOR_EX_KERNEL: Kernel<LinalgLuFactorExKernel> =
-    Kernel::new(f::linalg_lu_factor_ex_cpu, &[&LINALG_LU_FACTOR_EX, &LINALG_LU_FACTOR_EX_OUT]);
+    Kernel::new(f::linalg_lu_factor_ex_cpu, &[LINALG_LU_FACTOR_EX.any(), LINALG_LU_FACTOR_EX_OUT.any()]);
 
 fn linalg_lu_factor_ex_slot(a: &Tensor, pivot: bool, check_errors: bool) -> Result<(Tensor, Tensor, Tensor)> {
     let given = args::LinalgLuFactorEx { a, pivot, check_errors };
-    let m = f::linalg_lu_factor_ex_shape(&given)?;
-    let o = [m[0].alloc()?, m[1].alloc()?, m[2].alloc()?];
-    if let Some(kernel) = LINALG_LU_FACTOR_EX_KERNEL.of(m[0].device)? {
-        soft(|| kernel(&given, [&o[0], &o[1], &o[2]]))?;
-    }
+    let m = or_return!(f::linalg_lu_factor_ex_shape(&given));
+    let o = [or_return!(m[0].alloc()), or_return!(m[1].alloc()), or_return!(m[2].alloc())];
+    or_return!(
+        LINALG_LU_FACTOR_EX_KERNEL.run(m[0].device, &mut |kernel: LinalgLuFactorExKernel| -> Result<()> {
+            kernel(&given, [&o[0], &o[1], &o[2]])
+        })
+    );
     let [o0, o1, o2] = o;
     Ok((o0, o1, o2))
 }
@@ -59,17 +61,14 @@ pub(super) static LINALG_LU_FACTOR_EX_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_lu_factor_ex_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::linalg_lu_factor_ex(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_b_b_to_t_t_t(ops::linalg_lu_factor_ex, a)
 }
 fn linalg_lu_factor_ex_adaptor(
     a: &Tensor,
     pivot: bool,
     check_errors: bool,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    if let Some(_seen) = watched(&LINALG_LU_FACTOR_EX_INFO, &[&a, &pivot, &check_errors]) {
-        return ops::linalg_lu_factor_ex(a, pivot, check_errors);
-    }
-    fallback(&LINALG_LU_FACTOR_EX_INFO, &[&a, &pivot, &check_errors])
+    calls::adapt_t_b_b_to_t_t_t(&LINALG_LU_FACTOR_EX_INFO, ops::linalg_lu_factor_ex, a, pivot, check_errors)
 }
 
 fn linalg_lu_factor_ex_out_slot(
@@ -81,13 +80,16 @@ fn linalg_lu_factor_ex_out_slot(
     out2: &mut Tensor,
 ) -> Result<()> {
     let given = args::LinalgLuFactorEx { a, pivot, check_errors };
-    let m = f::linalg_lu_factor_ex_shape(&given)?;
-    let o0 = m[0].out(&OutDtype::EXACT, out0, &[a])?;
-    let o1 = m[1].out(&OutDtype::EXACT, out1, &[a])?;
-    let o2 = m[2].out(&OutDtype::EXACT, out2, &[a])?;
-    if let Some(kernel) = LINALG_LU_FACTOR_EX_KERNEL.of(m[0].device)? {
-        soft(|| kernel(&given, [o0.tensor(), o1.tensor(), o2.tensor()]))?;
-    }
+    let m = or_return!(f::linalg_lu_factor_ex_shape(&given));
+    let o0 = or_return!(m[0].out(&OutDtype::EXACT, out0, &[a]));
+    let o1 = or_return!(m[1].out(&OutDtype::EXACT, out1, &[a]));
+    let o2 = or_return!(m[2].out(&OutDtype::EXACT, out2, &[a]));
+    or_return!(LINALG_LU_FACTOR_EX_KERNEL.run(
+        m[0].device,
+        &mut |kernel: LinalgLuFactorExKernel| -> Result<()> {
+            kernel(&given, [o0.tensor(), o1.tensor(), o2.tensor()])
+        }
+    ));
     o0.finish()?;
     o1.finish()?;
     o2.finish()
@@ -131,11 +133,7 @@ pub(super) static LINALG_LU_FACTOR_EX_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LINALG_LU_FACTOR_EX_INFO),
 };
 fn linalg_lu_factor_ex_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out0 = arg::<Tensor>(a, 3)?;
-    let mut out1 = arg::<Tensor>(a, 4)?;
-    let mut out2 = arg::<Tensor>(a, 5)?;
-    ops::linalg_lu_factor_ex_out(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, &mut out0, &mut out1, &mut out2)?;
-    Ok(vec![out0.into_value(), out1.into_value(), out2.into_value()])
+    calls::boxed_t_b_b_w_w_w(ops::linalg_lu_factor_ex_out, a)
 }
 fn linalg_lu_factor_ex_out_adaptor(
     a: &Tensor,
@@ -145,19 +143,16 @@ fn linalg_lu_factor_ex_out_adaptor(
     out1: &mut Tensor,
     out2: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) =
-        watched(&LINALG_LU_FACTOR_EX_OUT_INFO, &[&a, &pivot, &check_errors, &&*out0, &&*out1, &&*out2])
-    {
-        return ops::linalg_lu_factor_ex_out(a, pivot, check_errors, out0, out1, out2);
-    }
-    let v = call_fallback(
+    calls::adapt_t_b_b_w_w_w(
         &LINALG_LU_FACTOR_EX_OUT_INFO,
-        &[&a, &pivot, &check_errors, &&*out0, &&*out1, &&*out2],
-    )?;
-    *out0 = arg(&v, 0)?;
-    *out1 = arg(&v, 1)?;
-    *out2 = arg(&v, 2)?;
-    Ok(())
+        ops::linalg_lu_factor_ex_out,
+        a,
+        pivot,
+        check_errors,
+        out0,
+        out1,
+        out2,
+    )
 }
 
 /// Type of [`LINALG_LU_FACTOR`].
@@ -185,18 +180,15 @@ pub(super) static LINALG_LU_FACTOR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_lu_factor_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::linalg_lu_factor(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
+    calls::boxed_t_b_to_t_t(ops::linalg_lu_factor, a)
 }
 fn linalg_lu_factor_adaptor(a: &Tensor, pivot: bool) -> Result<(Tensor, Tensor)> {
-    if let Some(_seen) = watched(&LINALG_LU_FACTOR_INFO, &[&a, &pivot]) {
-        return ops::linalg_lu_factor(a, pivot);
-    }
-    fallback(&LINALG_LU_FACTOR_INFO, &[&a, &pivot])
+    calls::adapt_t_b_to_t_t(&LINALG_LU_FACTOR_INFO, ops::linalg_lu_factor, a, pivot)
 }
 
 fn linalg_lu_factor_out_cpu(a: &Tensor, pivot: bool, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
     out::refuse_gradients("linalg_lu_factor_ex", &[a], &[&*out0, &*out1])?;
-    let r = f::linalg_lu_factor(a, pivot)?;
+    let r = or_return!(f::linalg_lu_factor(a, pivot));
     out::copy_to_out_as_it_lies(&OutDtype::EXACT, out0, &r.0)?;
     out::copy_to_out_as_it_lies(&OutDtype::EXACT, out1, &r.1)
 }
@@ -230,19 +222,10 @@ pub(super) static LINALG_LU_FACTOR_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LINALG_LU_FACTOR_INFO),
 };
 fn linalg_lu_factor_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out0 = arg::<Tensor>(a, 2)?;
-    let mut out1 = arg::<Tensor>(a, 3)?;
-    ops::linalg_lu_factor_out(tensor_arg(a, 0)?, arg(a, 1)?, &mut out0, &mut out1)?;
-    Ok(vec![out0.into_value(), out1.into_value()])
+    calls::boxed_t_b_w_w(ops::linalg_lu_factor_out, a)
 }
 fn linalg_lu_factor_out_adaptor(a: &Tensor, pivot: bool, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&LINALG_LU_FACTOR_OUT_INFO, &[&a, &pivot, &&*out0, &&*out1]) {
-        return ops::linalg_lu_factor_out(a, pivot, out0, out1);
-    }
-    let v = call_fallback(&LINALG_LU_FACTOR_OUT_INFO, &[&a, &pivot, &&*out0, &&*out1])?;
-    *out0 = arg(&v, 0)?;
-    *out1 = arg(&v, 1)?;
-    Ok(())
+    calls::adapt_t_b_w_w(&LINALG_LU_FACTOR_OUT_INFO, ops::linalg_lu_factor_out, a, pivot, out0, out1)
 }
 
 /// Type of [`LU_WITH_INFO`].
@@ -281,13 +264,10 @@ pub(super) static LU_WITH_INFO_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn lu_with_info_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::lu_with_info(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_b_b_to_t_t_t(ops::lu_with_info, a)
 }
 fn lu_with_info_adaptor(self_: &Tensor, pivot: bool, check_errors: bool) -> Result<(Tensor, Tensor, Tensor)> {
-    if let Some(_seen) = watched(&LU_WITH_INFO_INFO, &[&self_, &pivot, &check_errors]) {
-        return ops::lu_with_info(self_, pivot, check_errors);
-    }
-    fallback(&LU_WITH_INFO_INFO, &[&self_, &pivot, &check_errors])
+    calls::adapt_t_b_b_to_t_t_t(&LU_WITH_INFO_INFO, ops::lu_with_info, self_, pivot, check_errors)
 }
 
 /// Type of [`LINALG_LU`].
@@ -314,13 +294,10 @@ pub(super) static LINALG_LU_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_lu_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::linalg_lu(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
+    or_return!(ops::linalg_lu(or_return!(tensor_arg(a, 0)), or_return!(arg(a, 1)))).into_values()
 }
 fn linalg_lu_adaptor(a: &Tensor, pivot: bool) -> Result<(Tensor, Tensor, Tensor)> {
-    if let Some(_seen) = watched(&LINALG_LU_INFO, &[&a, &pivot]) {
-        return ops::linalg_lu(a, pivot);
-    }
-    fallback(&LINALG_LU_INFO, &[&a, &pivot])
+    adapted(&LINALG_LU_INFO, &[&a, &pivot], &mut |()| ops::linalg_lu(a, pivot))
 }
 
 fn linalg_lu_out_cpu(
@@ -331,7 +308,7 @@ fn linalg_lu_out_cpu(
     out2: &mut Tensor,
 ) -> Result<()> {
     out::refuse_gradients("linalg_lu", &[a], &[&*out0, &*out1, &*out2])?;
-    let r = f::linalg_lu(a, pivot)?;
+    let r = or_return!(f::linalg_lu(a, pivot));
     out::copy_to_out(&OutDtype::EXACT, out0, &r.0)?;
     out::copy_to_out(&OutDtype::EXACT, out1, &r.1)?;
     out::copy_to_out(&OutDtype::EXACT, out2, &r.2)
@@ -367,10 +344,16 @@ pub(super) static LINALG_LU_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LINALG_LU_INFO),
 };
 fn linalg_lu_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out0 = arg::<Tensor>(a, 2)?;
-    let mut out1 = arg::<Tensor>(a, 3)?;
-    let mut out2 = arg::<Tensor>(a, 4)?;
-    ops::linalg_lu_out(tensor_arg(a, 0)?, arg(a, 1)?, &mut out0, &mut out1, &mut out2)?;
+    let mut out0 = or_return!(arg::<Tensor>(a, 2));
+    let mut out1 = or_return!(arg::<Tensor>(a, 3));
+    let mut out2 = or_return!(arg::<Tensor>(a, 4));
+    or_return!(ops::linalg_lu_out(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        &mut out0,
+        &mut out1,
+        &mut out2
+    ));
     Ok(vec![out0.into_value(), out1.into_value(), out2.into_value()])
 }
 fn linalg_lu_out_adaptor(
@@ -380,13 +363,14 @@ fn linalg_lu_out_adaptor(
     out1: &mut Tensor,
     out2: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&LINALG_LU_OUT_INFO, &[&a, &pivot, &&*out0, &&*out1, &&*out2]) {
+    let values_: &[&dyn AsValue] = &[&a, &pivot, &&*out0, &&*out1, &&*out2];
+    if let Some(_seen) = watched(&LINALG_LU_OUT_INFO, values_) {
         return ops::linalg_lu_out(a, pivot, out0, out1, out2);
     }
-    let v = call_fallback(&LINALG_LU_OUT_INFO, &[&a, &pivot, &&*out0, &&*out1, &&*out2])?;
-    *out0 = arg(&v, 0)?;
-    *out1 = arg(&v, 1)?;
-    *out2 = arg(&v, 2)?;
+    let v = or_return!(call_fallback(&LINALG_LU_OUT_INFO, values_));
+    *out0 = or_return!(arg(&v, 0));
+    *out1 = or_return!(arg(&v, 1));
+    *out2 = or_return!(arg(&v, 2));
     Ok(())
 }
 
@@ -419,7 +403,13 @@ pub(super) static LU_UNPACK_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn lu_unpack_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::lu_unpack(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
+    or_return!(ops::lu_unpack(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3))
+    ))
+    .into_values()
 }
 fn lu_unpack_adaptor(
     lu_data: &Tensor,
@@ -427,10 +417,9 @@ fn lu_unpack_adaptor(
     unpack_data: bool,
     unpack_pivots: bool,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    if let Some(_seen) = watched(&LU_UNPACK_INFO, &[&lu_data, &lu_pivots, &unpack_data, &unpack_pivots]) {
-        return ops::lu_unpack(lu_data, lu_pivots, unpack_data, unpack_pivots);
-    }
-    fallback(&LU_UNPACK_INFO, &[&lu_data, &lu_pivots, &unpack_data, &unpack_pivots])
+    adapted(&LU_UNPACK_INFO, &[&lu_data, &lu_pivots, &unpack_data, &unpack_pivots], &mut |()| {
+        ops::lu_unpack(lu_data, lu_pivots, unpack_data, unpack_pivots)
+    })
 }
 
 fn lu_unpack_out_cpu(
@@ -443,7 +432,7 @@ fn lu_unpack_out_cpu(
     out2: &mut Tensor,
 ) -> Result<()> {
     out::refuse_gradients("lu_unpack", &[lu_data, lu_pivots], &[&*out0, &*out1, &*out2])?;
-    let r = f::lu_unpack(lu_data, lu_pivots, unpack_data, unpack_pivots)?;
+    let r = or_return!(f::lu_unpack(lu_data, lu_pivots, unpack_data, unpack_pivots));
     out::copy_to_out(&OutDtype::EXACT, out0, &r.0)?;
     out::copy_to_out(&OutDtype::EXACT, out1, &r.1)?;
     out::copy_to_out(&OutDtype::EXACT, out2, &r.2)
@@ -482,18 +471,18 @@ pub(super) static LU_UNPACK_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LU_UNPACK_INFO),
 };
 fn lu_unpack_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out0 = arg::<Tensor>(a, 4)?;
-    let mut out1 = arg::<Tensor>(a, 5)?;
-    let mut out2 = arg::<Tensor>(a, 6)?;
-    ops::lu_unpack_out(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        arg(a, 2)?,
-        arg(a, 3)?,
+    let mut out0 = or_return!(arg::<Tensor>(a, 4));
+    let mut out1 = or_return!(arg::<Tensor>(a, 5));
+    let mut out2 = or_return!(arg::<Tensor>(a, 6));
+    or_return!(ops::lu_unpack_out(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
         &mut out0,
         &mut out1,
-        &mut out2,
-    )?;
+        &mut out2
+    ));
     Ok(vec![out0.into_value(), out1.into_value(), out2.into_value()])
 }
 fn lu_unpack_out_adaptor(
@@ -505,19 +494,15 @@ fn lu_unpack_out_adaptor(
     out1: &mut Tensor,
     out2: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(
-        &LU_UNPACK_OUT_INFO,
-        &[&lu_data, &lu_pivots, &unpack_data, &unpack_pivots, &&*out0, &&*out1, &&*out2],
-    ) {
+    let values_: &[&dyn AsValue] =
+        &[&lu_data, &lu_pivots, &unpack_data, &unpack_pivots, &&*out0, &&*out1, &&*out2];
+    if let Some(_seen) = watched(&LU_UNPACK_OUT_INFO, values_) {
         return ops::lu_unpack_out(lu_data, lu_pivots, unpack_data, unpack_pivots, out0, out1, out2);
     }
-    let v = call_fallback(
-        &LU_UNPACK_OUT_INFO,
-        &[&lu_data, &lu_pivots, &unpack_data, &unpack_pivots, &&*out0, &&*out1, &&*out2],
-    )?;
-    *out0 = arg(&v, 0)?;
-    *out1 = arg(&v, 1)?;
-    *out2 = arg(&v, 2)?;
+    let v = or_return!(call_fallback(&LU_UNPACK_OUT_INFO, values_));
+    *out0 = or_return!(arg(&v, 0));
+    *out1 = or_return!(arg(&v, 1));
+    *out2 = or_return!(arg(&v, 2));
     Ok(())
 }
 
@@ -525,7 +510,7 @@ fn lu_unpack_out_adaptor(
 pub type LinalgLuSolveKernel = fn(&args::LinalgLuSolve, &Tensor) -> Result<()>;
 /// The kernels of `linalg_lu_solve`.
 pub static LINALG_LU_SOLVE_KERNEL: Kernel<LinalgLuSolveKernel> =
-    Kernel::new(f::linalg_lu_solve_cpu, &[&LINALG_LU_SOLVE, &LINALG_LU_SOLVE_OUT]);
+    Kernel::new(f::linalg_lu_solve_cpu, &[LINALG_LU_SOLVE.any(), LINALG_LU_SOLVE_OUT.any()]);
 
 fn linalg_lu_solve_slot(
     lu: &Tensor,
@@ -535,11 +520,12 @@ fn linalg_lu_solve_slot(
     adjoint: bool,
 ) -> Result<Tensor> {
     let given = args::LinalgLuSolve { lu, pivots, b, left, adjoint };
-    let m = f::linalg_lu_solve_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = LINALG_LU_SOLVE_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::linalg_lu_solve_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(
+        LINALG_LU_SOLVE_KERNEL
+            .run(m.device, &mut |kernel: LinalgLuSolveKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`LINALG_LU_SOLVE`].
@@ -580,8 +566,7 @@ pub(super) static LINALG_LU_SOLVE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_lu_solve_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::linalg_lu_solve(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
-        .into_values()
+    calls::boxed_t_t_t_b_b_to_t(ops::linalg_lu_solve, a)
 }
 fn linalg_lu_solve_adaptor(
     lu: &Tensor,
@@ -590,10 +575,7 @@ fn linalg_lu_solve_adaptor(
     left: bool,
     adjoint: bool,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&LINALG_LU_SOLVE_INFO, &[&lu, &pivots, &b, &left, &adjoint]) {
-        return ops::linalg_lu_solve(lu, pivots, b, left, adjoint);
-    }
-    fallback(&LINALG_LU_SOLVE_INFO, &[&lu, &pivots, &b, &left, &adjoint])
+    calls::adapt_t_t_t_b_b_to_t(&LINALG_LU_SOLVE_INFO, ops::linalg_lu_solve, lu, pivots, b, left, adjoint)
 }
 
 fn linalg_lu_solve_out_slot(
@@ -605,11 +587,12 @@ fn linalg_lu_solve_out_slot(
     out: &mut Tensor,
 ) -> Result<()> {
     let given = args::LinalgLuSolve { lu, pivots, b, left, adjoint };
-    let m = f::linalg_lu_solve_shape(&given)?;
-    let o0 = m.out(&OutDtype::EXACT, out, &[lu, pivots, b])?;
-    if let Some(kernel) = LINALG_LU_SOLVE_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o0.tensor()))?;
-    }
+    let m = or_return!(f::linalg_lu_solve_shape(&given));
+    let o0 = or_return!(m.out(&OutDtype::EXACT, out, &[lu, pivots, b]));
+    or_return!(
+        LINALG_LU_SOLVE_KERNEL
+            .run(m.device, &mut |kernel: LinalgLuSolveKernel| -> Result<()> { kernel(&given, o0.tensor()) })
+    );
     o0.finish()
 }
 /// Type of [`LINALG_LU_SOLVE_OUT`].
@@ -651,16 +634,7 @@ pub(super) static LINALG_LU_SOLVE_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LINALG_LU_SOLVE_INFO),
 };
 fn linalg_lu_solve_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 5)?;
-    ops::linalg_lu_solve_out(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        tensor_arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        &mut out,
-    )?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_t_b_b_w(ops::linalg_lu_solve_out, a)
 }
 fn linalg_lu_solve_out_adaptor(
     lu: &Tensor,
@@ -670,12 +644,16 @@ fn linalg_lu_solve_out_adaptor(
     adjoint: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&LINALG_LU_SOLVE_OUT_INFO, &[&lu, &pivots, &b, &left, &adjoint, &&*out]) {
-        return ops::linalg_lu_solve_out(lu, pivots, b, left, adjoint, out);
-    }
-    let v = call_fallback(&LINALG_LU_SOLVE_OUT_INFO, &[&lu, &pivots, &b, &left, &adjoint, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_t_b_b_w(
+        &LINALG_LU_SOLVE_OUT_INFO,
+        ops::linalg_lu_solve_out,
+        lu,
+        pivots,
+        b,
+        left,
+        adjoint,
+        out,
+    )
 }
 
 /// Type of [`LU_SOLVE`].
@@ -713,18 +691,22 @@ pub(super) static LU_SOLVE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn lu_solve_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::lu_solve(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?)?.into_values()
+    or_return!(ops::lu_solve(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(tensor_arg(a, 2))
+    ))
+    .into_values()
 }
 fn lu_solve_adaptor(self_: &Tensor, lu_data: &Tensor, lu_pivots: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&LU_SOLVE_INFO, &[&self_, &lu_data, &lu_pivots]) {
-        return ops::lu_solve(self_, lu_data, lu_pivots);
-    }
-    fallback(&LU_SOLVE_INFO, &[&self_, &lu_data, &lu_pivots])
+    adapted(&LU_SOLVE_INFO, &[&self_, &lu_data, &lu_pivots], &mut |()| {
+        ops::lu_solve(self_, lu_data, lu_pivots)
+    })
 }
 
 fn lu_solve_out_cpu(self_: &Tensor, lu_data: &Tensor, lu_pivots: &Tensor, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("linalg_lu_solve", &[self_, lu_data, lu_pivots], &[&*out])?;
-    let r = f::lu_solve(self_, lu_data, lu_pivots)?;
+    let r = or_return!(f::lu_solve(self_, lu_data, lu_pivots));
     out::copy_to_out_as_it_lies(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`LU_SOLVE_OUT`].
@@ -757,8 +739,13 @@ pub(super) static LU_SOLVE_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LU_SOLVE_INFO),
 };
 fn lu_solve_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 3)?;
-    ops::lu_solve_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, &mut out)?;
+    let mut out = or_return!(arg::<Tensor>(a, 3));
+    or_return!(ops::lu_solve_out(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(tensor_arg(a, 2)),
+        &mut out
+    ));
     Ok(vec![out.into_value()])
 }
 fn lu_solve_out_adaptor(
@@ -767,10 +754,11 @@ fn lu_solve_out_adaptor(
     lu_pivots: &Tensor,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&LU_SOLVE_OUT_INFO, &[&self_, &lu_data, &lu_pivots, &&*out]) {
+    let values_: &[&dyn AsValue] = &[&self_, &lu_data, &lu_pivots, &&*out];
+    if let Some(_seen) = watched(&LU_SOLVE_OUT_INFO, values_) {
         return ops::lu_solve_out(self_, lu_data, lu_pivots, out);
     }
-    let v = call_fallback(&LU_SOLVE_OUT_INFO, &[&self_, &lu_data, &lu_pivots, &&*out])?;
-    *out = arg(&v, 0)?;
+    let v = or_return!(call_fallback(&LU_SOLVE_OUT_INFO, values_));
+    *out = or_return!(arg(&v, 0));
     Ok(())
 }

@@ -23,9 +23,9 @@ impl Backward for LinalgLuFactorExBackward {
     const NAME: &'static str = "LinalgLuFactorExBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result0 = &self.result0.unpack_last(cx, "result0")?;
-        let result1 = &self.result1.unpack_last(cx, "result1")?;
-        let g0 = Some(lu_factor_backward(grad, &result0, &result1)?);
+        let result0 = &or_return!(self.result0.unpack_last(cx, "result0"));
+        let result1 = &or_return!(self.result1.unpack_last(cx, "result1"));
+        let g0 = Some(or_return!(lu_factor_backward(grad, &result0, &result1)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -39,7 +39,10 @@ pub(super) fn linalg_lu_factor_ex_autograd(
     check_errors: bool,
 ) -> Result<(Tensor, Tensor, Tensor)> {
     let rec = rt::recording(&[a]);
-    let (mut out0, out1, out2) = rt::below(|| ops::linalg_lu_factor_ex(a, pivot, check_errors))?;
+    let (mut out0, out1, out2) = or_return!({
+        let _below = rt::Below::new();
+        ops::linalg_lu_factor_ex(a, pivot, check_errors)
+    });
     if rec {
         let edges = Edges::of([Some(a)]);
         let body =
@@ -47,16 +50,16 @@ pub(super) fn linalg_lu_factor_ex_autograd(
         rt::record(&mut out0, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[a]) {
-        let t = rt::jvp(|| {
+        let t = {
             let duals: &[&Tensor] = &[a];
-            rt::transposed(duals, &[a], |mut given| {
+            rt::transposed(duals, &[a], &mut |mut given: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
                 let a = given.one()?;
                 let r = ops::linalg_lu_factor_ex(a, pivot, check_errors)?;
                 Ok(vec![r.0])
             })
-        })?;
+        }?;
         for (o, t) in [&out0].into_iter().zip(t) {
-            rt::set_tangent(o, Some(t))?;
+            rt::set_tangent(o, Ok(Some(t)))?;
         }
     }
     Ok((out0, out1, out2))
@@ -70,8 +73,9 @@ pub(super) fn linalg_lu_factor_ex_out_autograd(
     out1: &mut Tensor,
     out2: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("linalg_lu_factor_ex", &[a], &[&*out0, &*out1, &*out2])?;
-    rt::below(|| ops::linalg_lu_factor_ex_out(a, pivot, check_errors, out0, out1, out2))
+    or_return!(rt::check_out("linalg_lu_factor_ex", &[a], &[&*out0, &*out1, &*out2]));
+    let _below = rt::Below::new();
+    ops::linalg_lu_factor_ex_out(a, pivot, check_errors, out0, out1, out2)
 }
 /// Node of `linalg_lu_solve`.
 pub struct LinalgLuSolveBackward {
@@ -92,10 +96,10 @@ impl Backward for LinalgLuSolveBackward {
         let b_sizes = &self.b_sizes[..];
         let left = self.left;
         let [g0, g1] = if cx.need(0) || cx.need(1) {
-            let lu = &self.lu.unpack_last(cx, "lu")?;
-            let pivots = &self.pivots.unpack_last(cx, "pivots")?;
-            let result = &self.result.unpack_last(cx, "result")?;
-            lu_solve_backward(grad, lu, pivots, &result, b_sizes, left, adjoint, need)?
+            let lu = &or_return!(self.lu.unpack_last(cx, "lu"));
+            let pivots = &or_return!(self.pivots.unpack_last(cx, "pivots"));
+            let result = &or_return!(self.result.unpack_last(cx, "result"));
+            or_return!(lu_solve_backward(grad, lu, pivots, &result, b_sizes, left, adjoint, need))
         } else {
             [None, None]
         };
@@ -116,15 +120,12 @@ fn linalg_lu_solve_tangent(
     left: bool,
     adjoint: bool,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let duals: &[&Tensor] = &[lu, b];
-        rt::transposed(duals, &[lu, b], |mut a| {
-            let lu = a.one()?;
-            let b = a.one()?;
-            let r = ops::linalg_lu_solve(lu, pivots, b, left, adjoint)?;
-            Ok(vec![r])
-        })
-        .map(|t| t.into_iter().next())
+    let duals: &[&Tensor] = &[lu, b];
+    rt::transposed_one(duals, &[lu, b], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
+        let lu = a.one()?;
+        let b = a.one()?;
+        let r = ops::linalg_lu_solve(lu, pivots, b, left, adjoint)?;
+        Ok(vec![r])
     })
 }
 
@@ -137,7 +138,10 @@ pub(super) fn linalg_lu_solve_autograd(
 ) -> Result<Tensor> {
     rt::not_differentiable("linalg_lu_solve", "pivots", pivots)?;
     let rec = rt::recording(&[lu, b]);
-    let mut out = rt::below(|| ops::linalg_lu_solve(lu, pivots, b, left, adjoint))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::linalg_lu_solve(lu, pivots, b, left, adjoint)
+    });
     if rec {
         let edges = Edges::of([Some(lu), Some(b)]);
         let body = LinalgLuSolveBackward {
@@ -148,12 +152,12 @@ pub(super) fn linalg_lu_solve_autograd(
             pivots: Saved::input(pivots),
             result: Saved::output(&out, 0),
         };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[lu, b]) {
-        let t = linalg_lu_solve_tangent(lu, pivots, b, left, adjoint)?;
-        rt::set_tangent(&out, t)?;
+        let t = linalg_lu_solve_tangent(lu, pivots, b, left, adjoint);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -166,6 +170,7 @@ pub(super) fn linalg_lu_solve_out_autograd(
     adjoint: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("linalg_lu_solve", &[lu, pivots, b], &[&*out])?;
-    rt::below(|| ops::linalg_lu_solve_out(lu, pivots, b, left, adjoint, out))
+    or_return!(rt::check_out("linalg_lu_solve", &[lu, pivots, b], &[&*out]));
+    let _below = rt::Below::new();
+    ops::linalg_lu_solve_out(lu, pivots, b, left, adjoint, out)
 }

@@ -3,7 +3,7 @@
 //! Operators of the family `norms`.
 
 #[allow(unused_imports)]
-use super::{D, a, args, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, calls, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::norms as f;
 
@@ -45,8 +45,14 @@ pub(super) static LINALG_MATRIX_NORM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_matrix_norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::linalg_matrix_norm(tensor_arg(a, 0)?, arg(a, 1)?, &arg::<Vec<i64>>(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
-        .into_values()
+    or_return!(ops::linalg_matrix_norm(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        &or_return!(arg::<Vec<i64>>(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4))
+    ))
+    .into_values()
 }
 fn linalg_matrix_norm_adaptor(
     self_: &Tensor,
@@ -55,10 +61,9 @@ fn linalg_matrix_norm_adaptor(
     keepdim: bool,
     dtype: Option<DType>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&LINALG_MATRIX_NORM_INFO, &[&self_, &ord, &dim, &keepdim, &dtype]) {
-        return ops::linalg_matrix_norm(self_, ord, dim, keepdim, dtype);
-    }
-    fallback(&LINALG_MATRIX_NORM_INFO, &[&self_, &ord, &dim, &keepdim, &dtype])
+    adapted(&LINALG_MATRIX_NORM_INFO, &[&self_, &ord, &dim, &keepdim, &dtype], &mut |()| {
+        ops::linalg_matrix_norm(self_, ord, dim, keepdim, dtype)
+    })
 }
 
 fn linalg_matrix_norm_out_cpu(
@@ -72,7 +77,7 @@ fn linalg_matrix_norm_out_cpu(
     out::refuse_leaves_late([&*out], |[own_out]| {
         ops::linalg_matrix_norm_out(self_, ord, dim, keepdim, dtype, own_out)
     })?;
-    let r = f::linalg_matrix_norm(self_, ord, dim, keepdim, dtype)?;
+    let r = or_return!(f::linalg_matrix_norm(self_, ord, dim, keepdim, dtype));
     out::copy_to_out(
         &OutDtype::Exact("linalg.matrix_norm expected out tensor dtype {want} but got: {got}"),
         out,
@@ -111,15 +116,15 @@ pub(super) static LINALG_MATRIX_NORM_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LINALG_MATRIX_NORM_INFO),
 };
 fn linalg_matrix_norm_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 5)?;
-    ops::linalg_matrix_norm_out(
-        tensor_arg(a, 0)?,
-        arg(a, 1)?,
-        &arg::<Vec<i64>>(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        &mut out,
-    )?;
+    let mut out = or_return!(arg::<Tensor>(a, 5));
+    or_return!(ops::linalg_matrix_norm_out(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        &or_return!(arg::<Vec<i64>>(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        &mut out
+    ));
     Ok(vec![out.into_value()])
 }
 fn linalg_matrix_norm_out_adaptor(
@@ -130,13 +135,12 @@ fn linalg_matrix_norm_out_adaptor(
     dtype: Option<DType>,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) =
-        watched(&LINALG_MATRIX_NORM_OUT_INFO, &[&self_, &ord, &dim, &keepdim, &dtype, &&*out])
-    {
+    let values_: &[&dyn AsValue] = &[&self_, &ord, &dim, &keepdim, &dtype, &&*out];
+    if let Some(_seen) = watched(&LINALG_MATRIX_NORM_OUT_INFO, values_) {
         return ops::linalg_matrix_norm_out(self_, ord, dim, keepdim, dtype, out);
     }
-    let v = call_fallback(&LINALG_MATRIX_NORM_OUT_INFO, &[&self_, &ord, &dim, &keepdim, &dtype, &&*out])?;
-    *out = arg(&v, 0)?;
+    let v = or_return!(call_fallback(&LINALG_MATRIX_NORM_OUT_INFO, values_));
+    *out = or_return!(arg(&v, 0));
     Ok(())
 }
 
@@ -181,13 +185,13 @@ pub(super) static LINALG_MATRIX_NORM_NAMED_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_matrix_norm_named_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::linalg_matrix_norm_named(
-        tensor_arg(a, 0)?,
-        &arg::<String>(a, 1)?,
-        &arg::<Vec<i64>>(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-    )?
+    or_return!(ops::linalg_matrix_norm_named(
+        or_return!(tensor_arg(a, 0)),
+        &or_return!(arg::<String>(a, 1)),
+        &or_return!(arg::<Vec<i64>>(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4))
+    ))
     .into_values()
 }
 fn linalg_matrix_norm_named_adaptor(
@@ -197,10 +201,9 @@ fn linalg_matrix_norm_named_adaptor(
     keepdim: bool,
     dtype: Option<DType>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&LINALG_MATRIX_NORM_NAMED_INFO, &[&self_, &ord, &dim, &keepdim, &dtype]) {
-        return ops::linalg_matrix_norm_named(self_, ord, dim, keepdim, dtype);
-    }
-    fallback(&LINALG_MATRIX_NORM_NAMED_INFO, &[&self_, &ord, &dim, &keepdim, &dtype])
+    adapted(&LINALG_MATRIX_NORM_NAMED_INFO, &[&self_, &ord, &dim, &keepdim, &dtype], &mut |()| {
+        ops::linalg_matrix_norm_named(self_, ord, dim, keepdim, dtype)
+    })
 }
 
 fn linalg_matrix_norm_named_out_cpu(
@@ -214,7 +217,7 @@ fn linalg_matrix_norm_named_out_cpu(
     out::refuse_leaves_late([&*out], |[own_out]| {
         ops::linalg_matrix_norm_named_out(self_, ord, dim, keepdim, dtype, own_out)
     })?;
-    let r = f::linalg_matrix_norm_named(self_, ord, dim, keepdim, dtype)?;
+    let r = or_return!(f::linalg_matrix_norm_named(self_, ord, dim, keepdim, dtype));
     out::copy_to_out(
         &OutDtype::Exact("linalg.matrix_norm expected out tensor dtype {want} but got: {got}"),
         out,
@@ -257,15 +260,15 @@ pub(super) static LINALG_MATRIX_NORM_NAMED_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LINALG_MATRIX_NORM_NAMED_INFO),
 };
 fn linalg_matrix_norm_named_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 5)?;
-    ops::linalg_matrix_norm_named_out(
-        tensor_arg(a, 0)?,
-        &arg::<String>(a, 1)?,
-        &arg::<Vec<i64>>(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        &mut out,
-    )?;
+    let mut out = or_return!(arg::<Tensor>(a, 5));
+    or_return!(ops::linalg_matrix_norm_named_out(
+        or_return!(tensor_arg(a, 0)),
+        &or_return!(arg::<String>(a, 1)),
+        &or_return!(arg::<Vec<i64>>(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        &mut out
+    ));
     Ok(vec![out.into_value()])
 }
 fn linalg_matrix_norm_named_out_adaptor(
@@ -276,14 +279,12 @@ fn linalg_matrix_norm_named_out_adaptor(
     dtype: Option<DType>,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) =
-        watched(&LINALG_MATRIX_NORM_NAMED_OUT_INFO, &[&self_, &ord, &dim, &keepdim, &dtype, &&*out])
-    {
+    let values_: &[&dyn AsValue] = &[&self_, &ord, &dim, &keepdim, &dtype, &&*out];
+    if let Some(_seen) = watched(&LINALG_MATRIX_NORM_NAMED_OUT_INFO, values_) {
         return ops::linalg_matrix_norm_named_out(self_, ord, dim, keepdim, dtype, out);
     }
-    let v =
-        call_fallback(&LINALG_MATRIX_NORM_NAMED_OUT_INFO, &[&self_, &ord, &dim, &keepdim, &dtype, &&*out])?;
-    *out = arg(&v, 0)?;
+    let v = or_return!(call_fallback(&LINALG_MATRIX_NORM_NAMED_OUT_INFO, values_));
+    *out = or_return!(arg(&v, 0));
     Ok(())
 }
 
@@ -318,13 +319,13 @@ pub(super) static LINALG_NORM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::linalg_norm(
-        tensor_arg(a, 0)?,
-        arg(a, 1)?,
-        arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
-        arg(a, 3)?,
-        arg(a, 4)?,
-    )?
+    or_return!(ops::linalg_norm(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg::<Option<Vec<i64>>>(a, 2)).as_deref(),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4))
+    ))
     .into_values()
 }
 fn linalg_norm_adaptor(
@@ -334,10 +335,9 @@ fn linalg_norm_adaptor(
     keepdim: bool,
     dtype: Option<DType>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&LINALG_NORM_INFO, &[&self_, &ord, &dim, &keepdim, &dtype]) {
-        return ops::linalg_norm(self_, ord, dim, keepdim, dtype);
-    }
-    fallback(&LINALG_NORM_INFO, &[&self_, &ord, &dim, &keepdim, &dtype])
+    adapted(&LINALG_NORM_INFO, &[&self_, &ord, &dim, &keepdim, &dtype], &mut |()| {
+        ops::linalg_norm(self_, ord, dim, keepdim, dtype)
+    })
 }
 
 fn linalg_norm_out_cpu(
@@ -351,7 +351,7 @@ fn linalg_norm_out_cpu(
     out::refuse_leaves_late([&*out], |[own_out]| {
         ops::linalg_norm_out(self_, ord, dim, keepdim, dtype, own_out)
     })?;
-    let r = f::linalg_norm(self_, ord, dim, keepdim, dtype)?;
+    let r = or_return!(f::linalg_norm(self_, ord, dim, keepdim, dtype));
     out::copy_to_out(&OutDtype::Exact("linalg.norm expected out tensor dtype {want} but got: {got}"), out, &r)
 }
 /// Type of [`LINALG_NORM_OUT`].
@@ -387,15 +387,15 @@ pub(super) static LINALG_NORM_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LINALG_NORM_INFO),
 };
 fn linalg_norm_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 5)?;
-    ops::linalg_norm_out(
-        tensor_arg(a, 0)?,
-        arg(a, 1)?,
-        arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
-        arg(a, 3)?,
-        arg(a, 4)?,
-        &mut out,
-    )?;
+    let mut out = or_return!(arg::<Tensor>(a, 5));
+    or_return!(ops::linalg_norm_out(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg::<Option<Vec<i64>>>(a, 2)).as_deref(),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        &mut out
+    ));
     Ok(vec![out.into_value()])
 }
 fn linalg_norm_out_adaptor(
@@ -406,11 +406,12 @@ fn linalg_norm_out_adaptor(
     dtype: Option<DType>,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&LINALG_NORM_OUT_INFO, &[&self_, &ord, &dim, &keepdim, &dtype, &&*out]) {
+    let values_: &[&dyn AsValue] = &[&self_, &ord, &dim, &keepdim, &dtype, &&*out];
+    if let Some(_seen) = watched(&LINALG_NORM_OUT_INFO, values_) {
         return ops::linalg_norm_out(self_, ord, dim, keepdim, dtype, out);
     }
-    let v = call_fallback(&LINALG_NORM_OUT_INFO, &[&self_, &ord, &dim, &keepdim, &dtype, &&*out])?;
-    *out = arg(&v, 0)?;
+    let v = or_return!(call_fallback(&LINALG_NORM_OUT_INFO, values_));
+    *out = or_return!(arg(&v, 0));
     Ok(())
 }
 
@@ -445,13 +446,13 @@ pub(super) static LINALG_NORM_NAMED_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_norm_named_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::linalg_norm_named(
-        tensor_arg(a, 0)?,
-        &arg::<String>(a, 1)?,
-        arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
-        arg(a, 3)?,
-        arg(a, 4)?,
-    )?
+    or_return!(ops::linalg_norm_named(
+        or_return!(tensor_arg(a, 0)),
+        &or_return!(arg::<String>(a, 1)),
+        or_return!(arg::<Option<Vec<i64>>>(a, 2)).as_deref(),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4))
+    ))
     .into_values()
 }
 fn linalg_norm_named_adaptor(
@@ -461,10 +462,9 @@ fn linalg_norm_named_adaptor(
     keepdim: bool,
     dtype: Option<DType>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&LINALG_NORM_NAMED_INFO, &[&self_, &ord, &dim, &keepdim, &dtype]) {
-        return ops::linalg_norm_named(self_, ord, dim, keepdim, dtype);
-    }
-    fallback(&LINALG_NORM_NAMED_INFO, &[&self_, &ord, &dim, &keepdim, &dtype])
+    adapted(&LINALG_NORM_NAMED_INFO, &[&self_, &ord, &dim, &keepdim, &dtype], &mut |()| {
+        ops::linalg_norm_named(self_, ord, dim, keepdim, dtype)
+    })
 }
 
 fn linalg_norm_named_out_cpu(
@@ -478,7 +478,7 @@ fn linalg_norm_named_out_cpu(
     out::refuse_leaves_late([&*out], |[own_out]| {
         ops::linalg_norm_named_out(self_, ord, dim, keepdim, dtype, own_out)
     })?;
-    let r = f::linalg_norm_named(self_, ord, dim, keepdim, dtype)?;
+    let r = or_return!(f::linalg_norm_named(self_, ord, dim, keepdim, dtype));
     out::copy_to_out(&OutDtype::Exact("linalg.norm expected out tensor dtype {want} but got: {got}"), out, &r)
 }
 /// Type of [`LINALG_NORM_NAMED_OUT`].
@@ -514,15 +514,15 @@ pub(super) static LINALG_NORM_NAMED_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LINALG_NORM_NAMED_INFO),
 };
 fn linalg_norm_named_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 5)?;
-    ops::linalg_norm_named_out(
-        tensor_arg(a, 0)?,
-        &arg::<String>(a, 1)?,
-        arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
-        arg(a, 3)?,
-        arg(a, 4)?,
-        &mut out,
-    )?;
+    let mut out = or_return!(arg::<Tensor>(a, 5));
+    or_return!(ops::linalg_norm_named_out(
+        or_return!(tensor_arg(a, 0)),
+        &or_return!(arg::<String>(a, 1)),
+        or_return!(arg::<Option<Vec<i64>>>(a, 2)).as_deref(),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        &mut out
+    ));
     Ok(vec![out.into_value()])
 }
 fn linalg_norm_named_out_adaptor(
@@ -533,11 +533,11 @@ fn linalg_norm_named_out_adaptor(
     dtype: Option<DType>,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&LINALG_NORM_NAMED_OUT_INFO, &[&self_, &ord, &dim, &keepdim, &dtype, &&*out])
-    {
+    let values_: &[&dyn AsValue] = &[&self_, &ord, &dim, &keepdim, &dtype, &&*out];
+    if let Some(_seen) = watched(&LINALG_NORM_NAMED_OUT_INFO, values_) {
         return ops::linalg_norm_named_out(self_, ord, dim, keepdim, dtype, out);
     }
-    let v = call_fallback(&LINALG_NORM_NAMED_OUT_INFO, &[&self_, &ord, &dim, &keepdim, &dtype, &&*out])?;
-    *out = arg(&v, 0)?;
+    let v = or_return!(call_fallback(&LINALG_NORM_NAMED_OUT_INFO, values_));
+    *out = or_return!(arg(&v, 0));
     Ok(())
 }

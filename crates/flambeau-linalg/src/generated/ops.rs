@@ -23,7 +23,10 @@ use super::{cholesky, eigen, least_squares, lu, norms, prelude::*, qr, solve, sv
 /// Documented defaults: `upper = false`, `check_errors = false`.
 #[doc(alias = "torch.linalg.cholesky_ex")]
 pub fn linalg_cholesky_ex(self_: &Tensor, upper: bool, check_errors: bool) -> Result<(Tensor, Tensor)> {
-    (cholesky::LINALG_CHOLESKY_EX.get(self_.key_set())?)(self_, upper, check_errors)
+    match cholesky::LINALG_CHOLESKY_EX.get(self_.key_set()) {
+        Ok(f) => f(self_, upper, check_errors),
+        Err(e) => Err(e),
+    }
 }
 
 /// Cholesky decompositions of Hermitian positive-definite matrices, and where each failed: 0, or the order of the leading minor that is not positive-definite. Into `out`, which is resized where its shape differs.
@@ -43,15 +46,12 @@ pub fn linalg_cholesky_ex_out(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out0)?;
-    out::writable(out1)?;
-    (cholesky::LINALG_CHOLESKY_EX_OUT.get(self_.key_set() | out0.key_set() | out1.key_set())?)(
-        self_,
-        upper,
-        check_errors,
-        out0,
-        out1,
-    )
+    or_return!(out::writable(out0));
+    or_return!(out::writable(out1));
+    match cholesky::LINALG_CHOLESKY_EX_OUT.look_up(self_.key_set() | out0.key_set() | out1.key_set()) {
+        Ok(f) => f(self_, upper, check_errors, out0, out1),
+        Err(e) => Err(e),
+    }
 }
 
 /// Cholesky decompositions of Hermitian positive-definite matrices; an error where one is not.
@@ -71,7 +71,10 @@ pub fn linalg_cholesky_ex_out(
 /// Documented defaults: `upper = false`.
 #[doc(alias = "torch.linalg.cholesky")]
 pub fn linalg_cholesky(self_: &Tensor, upper: bool) -> Result<Tensor> {
-    (cholesky::LINALG_CHOLESKY.get(self_.key_set())?)(self_, upper)
+    match cholesky::LINALG_CHOLESKY.get(self_.key_set()) {
+        Ok(f) => f(self_, upper),
+        Err(e) => Err(e),
+    }
 }
 
 /// Cholesky decompositions of Hermitian positive-definite matrices; an error where one is not. Into `out`, which is resized where its shape differs.
@@ -85,8 +88,11 @@ pub fn linalg_cholesky(self_: &Tensor, upper: bool) -> Result<Tensor> {
 /// Documented defaults: `upper = false`.
 #[doc(alias = "torch.linalg.cholesky")]
 pub fn linalg_cholesky_out(self_: &Tensor, upper: bool, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (cholesky::LINALG_CHOLESKY_OUT.get(self_.key_set() | out.key_set())?)(self_, upper, out)
+    or_return!(out::writable(out));
+    match cholesky::LINALG_CHOLESKY_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, upper, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// `linalg.cholesky` under its older name.
@@ -105,7 +111,10 @@ pub fn linalg_cholesky_out(self_: &Tensor, upper: bool, out: &mut Tensor) -> Res
 #[doc(alias = "torch.cholesky")]
 #[doc(alias = "torch.Tensor.cholesky")]
 pub fn cholesky(self_: &Tensor, upper: bool) -> Result<Tensor> {
-    (cholesky::CHOLESKY.get(self_.key_set())?)(self_, upper)
+    match cholesky::CHOLESKY.get(self_.key_set()) {
+        Ok(f) => f(self_, upper),
+        Err(e) => Err(e),
+    }
 }
 
 /// `linalg.cholesky` under its older name. Into `out`, which is resized where its shape differs.
@@ -117,8 +126,11 @@ pub fn cholesky(self_: &Tensor, upper: bool) -> Result<Tensor> {
 /// Documented defaults: `upper = false`.
 #[doc(alias = "torch.cholesky")]
 pub fn cholesky_out(self_: &Tensor, upper: bool, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (cholesky::CHOLESKY_OUT.get(self_.key_set() | out.key_set())?)(self_, upper, out)
+    or_return!(out::writable(out));
+    match cholesky::CHOLESKY_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, upper, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Inverses of matrices by their Cholesky factors.
@@ -140,7 +152,10 @@ pub fn cholesky_out(self_: &Tensor, upper: bool, out: &mut Tensor) -> Result<()>
 #[doc(alias = "torch.cholesky_inverse")]
 #[doc(alias = "torch.Tensor.cholesky_inverse")]
 pub fn cholesky_inverse(self_: &Tensor, upper: bool) -> Result<Tensor> {
-    (cholesky::CHOLESKY_INVERSE.get(self_.key_set())?)(self_, upper)
+    match cholesky::CHOLESKY_INVERSE.get(self_.key_set()) {
+        Ok(f) => f(self_, upper),
+        Err(e) => Err(e),
+    }
 }
 
 /// Inverses of matrices by their Cholesky factors. Into `out`, which is resized where its shape differs.
@@ -154,8 +169,11 @@ pub fn cholesky_inverse(self_: &Tensor, upper: bool) -> Result<Tensor> {
 /// Documented defaults: `upper = false`.
 #[doc(alias = "torch.cholesky_inverse")]
 pub fn cholesky_inverse_out(self_: &Tensor, upper: bool, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (cholesky::CHOLESKY_INVERSE_OUT.get(self_.key_set() | out.key_set())?)(self_, upper, out)
+    or_return!(out::writable(out));
+    match cholesky::CHOLESKY_INVERSE_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, upper, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Solves `A X = B` by the Cholesky factors of A: `self` is B, `input2` the factors.
@@ -177,7 +195,10 @@ pub fn cholesky_inverse_out(self_: &Tensor, upper: bool, out: &mut Tensor) -> Re
 #[doc(alias = "torch.cholesky_solve")]
 #[doc(alias = "torch.Tensor.cholesky_solve")]
 pub fn cholesky_solve(self_: &Tensor, input2: &Tensor, upper: bool) -> Result<Tensor> {
-    (cholesky::CHOLESKY_SOLVE.get(self_.key_set() | input2.key_set())?)(self_, input2, upper)
+    match cholesky::CHOLESKY_SOLVE.get(self_.key_set() | input2.key_set()) {
+        Ok(f) => f(self_, input2, upper),
+        Err(e) => Err(e),
+    }
 }
 
 /// Solves `A X = B` by the Cholesky factors of A: `self` is B, `input2` the factors. Into `out`, which is resized where its shape differs.
@@ -191,10 +212,11 @@ pub fn cholesky_solve(self_: &Tensor, input2: &Tensor, upper: bool) -> Result<Te
 /// Documented defaults: `upper = false`.
 #[doc(alias = "torch.cholesky_solve")]
 pub fn cholesky_solve_out(self_: &Tensor, input2: &Tensor, upper: bool, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (cholesky::CHOLESKY_SOLVE_OUT.get(self_.key_set() | input2.key_set() | out.key_set())?)(
-        self_, input2, upper, out,
-    )
+    or_return!(out::writable(out));
+    match cholesky::CHOLESKY_SOLVE_OUT.look_up(self_.key_set() | input2.key_set() | out.key_set()) {
+        Ok(f) => f(self_, input2, upper, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Eigenvalues, ascending, and orthonormal eigenvectors of Hermitian matrices.
@@ -214,7 +236,10 @@ pub fn cholesky_solve_out(self_: &Tensor, input2: &Tensor, upper: bool, out: &mu
 /// Documented defaults: `UPLO = "L"`.
 #[doc(alias = "torch.linalg.eigh")]
 pub fn linalg_eigh(self_: &Tensor, uplo: &str) -> Result<(Tensor, Tensor)> {
-    (eigen::LINALG_EIGH.get(self_.key_set())?)(self_, uplo)
+    match eigen::LINALG_EIGH.get(self_.key_set()) {
+        Ok(f) => f(self_, uplo),
+        Err(e) => Err(e),
+    }
 }
 
 /// Eigenvalues, ascending, and orthonormal eigenvectors of Hermitian matrices. Into `out`, which is resized where its shape differs.
@@ -228,9 +253,12 @@ pub fn linalg_eigh(self_: &Tensor, uplo: &str) -> Result<(Tensor, Tensor)> {
 /// Documented defaults: `UPLO = "L"`.
 #[doc(alias = "torch.linalg.eigh")]
 pub fn linalg_eigh_out(self_: &Tensor, uplo: &str, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
-    out::writable(out0)?;
-    out::writable(out1)?;
-    (eigen::LINALG_EIGH_OUT.get(self_.key_set() | out0.key_set() | out1.key_set())?)(self_, uplo, out0, out1)
+    or_return!(out::writable(out0));
+    or_return!(out::writable(out1));
+    match eigen::LINALG_EIGH_OUT.look_up(self_.key_set() | out0.key_set() | out1.key_set()) {
+        Ok(f) => f(self_, uplo, out0, out1),
+        Err(e) => Err(e),
+    }
 }
 
 /// Eigenvalues, ascending, of Hermitian matrices, of which the half that `UPLO` names is read.
@@ -248,7 +276,10 @@ pub fn linalg_eigh_out(self_: &Tensor, uplo: &str, out0: &mut Tensor, out1: &mut
 /// Documented defaults: `UPLO = "L"`.
 #[doc(alias = "torch.linalg.eigvalsh")]
 pub fn linalg_eigvalsh(self_: &Tensor, uplo: &str) -> Result<Tensor> {
-    (eigen::LINALG_EIGVALSH.get(self_.key_set())?)(self_, uplo)
+    match eigen::LINALG_EIGVALSH.get(self_.key_set()) {
+        Ok(f) => f(self_, uplo),
+        Err(e) => Err(e),
+    }
 }
 
 /// Eigenvalues, ascending, of Hermitian matrices, of which the half that `UPLO` names is read. Into `out`, which is resized where its shape differs.
@@ -260,8 +291,11 @@ pub fn linalg_eigvalsh(self_: &Tensor, uplo: &str) -> Result<Tensor> {
 /// Documented defaults: `UPLO = "L"`.
 #[doc(alias = "torch.linalg.eigvalsh")]
 pub fn linalg_eigvalsh_out(self_: &Tensor, uplo: &str, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (eigen::LINALG_EIGVALSH_OUT.get(self_.key_set() | out.key_set())?)(self_, uplo, out)
+    or_return!(out::writable(out));
+    match eigen::LINALG_EIGVALSH_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, uplo, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Eigenvalues and eigenvectors of square matrices, complex, in no order; vectors are columns of length 1.
@@ -277,7 +311,10 @@ pub fn linalg_eigvalsh_out(self_: &Tensor, uplo: &str, out: &mut Tensor) -> Resu
 /// ```
 #[doc(alias = "torch.linalg.eig")]
 pub fn linalg_eig(self_: &Tensor) -> Result<(Tensor, Tensor)> {
-    (eigen::LINALG_EIG.get(self_.key_set())?)(self_)
+    match eigen::LINALG_EIG.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Eigenvalues and eigenvectors of square matrices, complex, in no order; vectors are columns of length 1. Into `out`, which is resized where its shape differs.
@@ -287,9 +324,12 @@ pub fn linalg_eig(self_: &Tensor) -> Result<(Tensor, Tensor)> {
 /// - Errors: matrices that are not square, NaN.
 #[doc(alias = "torch.linalg.eig")]
 pub fn linalg_eig_out(self_: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
-    out::writable(out0)?;
-    out::writable(out1)?;
-    (eigen::LINALG_EIG_OUT.get(self_.key_set() | out0.key_set() | out1.key_set())?)(self_, out0, out1)
+    or_return!(out::writable(out0));
+    or_return!(out::writable(out1));
+    match eigen::LINALG_EIG_OUT.look_up(self_.key_set() | out0.key_set() | out1.key_set()) {
+        Ok(f) => f(self_, out0, out1),
+        Err(e) => Err(e),
+    }
 }
 
 /// Eigenvalues of square matrices, complex, in no order.
@@ -304,7 +344,10 @@ pub fn linalg_eig_out(self_: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> R
 /// ```
 #[doc(alias = "torch.linalg.eigvals")]
 pub fn linalg_eigvals(self_: &Tensor) -> Result<Tensor> {
-    (eigen::LINALG_EIGVALS.get(self_.key_set())?)(self_)
+    match eigen::LINALG_EIGVALS.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Eigenvalues of square matrices, complex, in no order. Into `out`, which is resized where its shape differs.
@@ -314,8 +357,11 @@ pub fn linalg_eigvals(self_: &Tensor) -> Result<Tensor> {
 /// - Errors: matrices that are not square, NaN.
 #[doc(alias = "torch.linalg.eigvals")]
 pub fn linalg_eigvals_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (eigen::LINALG_EIGVALS_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match eigen::LINALG_EIGVALS_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Square roots of Hermitian positive-semidefinite matrices, of which the lower half is read; negative eigenvalues count as zero.
@@ -331,7 +377,10 @@ pub fn linalg_eigvals_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// ```
 #[doc(alias = "torch.linalg.matrix_sqrth")]
 pub fn linalg_matrix_sqrth(self_: &Tensor) -> Result<Tensor> {
-    (eigen::LINALG_MATRIX_SQRTH.get(self_.key_set())?)(self_)
+    match eigen::LINALG_MATRIX_SQRTH.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// X with the least `||A X - B||`, and of those the smallest.
@@ -358,7 +407,10 @@ pub fn linalg_lstsq(
     rcond: Option<f64>,
     driver: Option<&str>,
 ) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
-    (least_squares::LINALG_LSTSQ.get(self_.key_set() | b.key_set())?)(self_, b, rcond, driver)
+    match least_squares::LINALG_LSTSQ.get(self_.key_set() | b.key_set()) {
+        Ok(f) => f(self_, b, rcond, driver),
+        Err(e) => Err(e),
+    }
 }
 
 /// X with the least `||A X - B||`, and of those the smallest. Into `out`, which is resized where its shape differs.
@@ -381,13 +433,16 @@ pub fn linalg_lstsq_out(
     out2: &mut Tensor,
     out3: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out0)?;
-    out::writable(out1)?;
-    out::writable(out2)?;
-    out::writable(out3)?;
-    (least_squares::LINALG_LSTSQ_OUT.get(
+    or_return!(out::writable(out0));
+    or_return!(out::writable(out1));
+    or_return!(out::writable(out2));
+    or_return!(out::writable(out3));
+    match least_squares::LINALG_LSTSQ_OUT.look_up(
         self_.key_set() | b.key_set() | out0.key_set() | out1.key_set() | out2.key_set() | out3.key_set(),
-    )?)(self_, b, rcond, driver, out0, out1, out2, out3)
+    ) {
+        Ok(f) => f(self_, b, rcond, driver, out0, out1, out2, out3),
+        Err(e) => Err(e),
+    }
 }
 
 /// LDL decompositions of symmetric matrices, or Hermitian ones, in compact form with LAPACK's pivots.
@@ -411,7 +466,10 @@ pub fn linalg_ldl_factor_ex(
     hermitian: bool,
     check_errors: bool,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    (least_squares::LINALG_LDL_FACTOR_EX.get(self_.key_set())?)(self_, hermitian, check_errors)
+    match least_squares::LINALG_LDL_FACTOR_EX.get(self_.key_set()) {
+        Ok(f) => f(self_, hermitian, check_errors),
+        Err(e) => Err(e),
+    }
 }
 
 /// LDL decompositions of symmetric matrices, or Hermitian ones, in compact form with LAPACK's pivots. Into `out`, which is resized where its shape differs.
@@ -432,18 +490,15 @@ pub fn linalg_ldl_factor_ex_out(
     out1: &mut Tensor,
     out2: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out0)?;
-    out::writable(out1)?;
-    out::writable(out2)?;
-    (least_squares::LINALG_LDL_FACTOR_EX_OUT
-        .get(self_.key_set() | out0.key_set() | out1.key_set() | out2.key_set())?)(
-        self_,
-        hermitian,
-        check_errors,
-        out0,
-        out1,
-        out2,
-    )
+    or_return!(out::writable(out0));
+    or_return!(out::writable(out1));
+    or_return!(out::writable(out2));
+    match least_squares::LINALG_LDL_FACTOR_EX_OUT
+        .look_up(self_.key_set() | out0.key_set() | out1.key_set() | out2.key_set())
+    {
+        Ok(f) => f(self_, hermitian, check_errors, out0, out1, out2),
+        Err(e) => Err(e),
+    }
 }
 
 /// LDL decompositions of symmetric matrices, or Hermitian ones, in compact form with LAPACK's pivots; an error where one is singular.
@@ -461,7 +516,10 @@ pub fn linalg_ldl_factor_ex_out(
 /// Documented defaults: `hermitian = false`.
 #[doc(alias = "torch.linalg.ldl_factor")]
 pub fn linalg_ldl_factor(self_: &Tensor, hermitian: bool) -> Result<(Tensor, Tensor)> {
-    (least_squares::LINALG_LDL_FACTOR.get(self_.key_set())?)(self_, hermitian)
+    match least_squares::LINALG_LDL_FACTOR.get(self_.key_set()) {
+        Ok(f) => f(self_, hermitian),
+        Err(e) => Err(e),
+    }
 }
 
 /// LDL decompositions of symmetric matrices, or Hermitian ones, in compact form with LAPACK's pivots; an error where one is singular. Into `out`, which is resized where its shape differs.
@@ -478,11 +536,12 @@ pub fn linalg_ldl_factor_out(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out0)?;
-    out::writable(out1)?;
-    (least_squares::LINALG_LDL_FACTOR_OUT.get(self_.key_set() | out0.key_set() | out1.key_set())?)(
-        self_, hermitian, out0, out1,
-    )
+    or_return!(out::writable(out0));
+    or_return!(out::writable(out1));
+    match least_squares::LINALG_LDL_FACTOR_OUT.look_up(self_.key_set() | out0.key_set() | out1.key_set()) {
+        Ok(f) => f(self_, hermitian, out0, out1),
+        Err(e) => Err(e),
+    }
 }
 
 /// Solves `A X = B` by the LDL decomposition of A.
@@ -502,9 +561,10 @@ pub fn linalg_ldl_factor_out(
 /// Documented defaults: `hermitian = false`.
 #[doc(alias = "torch.linalg.ldl_solve")]
 pub fn linalg_ldl_solve(ld: &Tensor, pivots: &Tensor, b: &Tensor, hermitian: bool) -> Result<Tensor> {
-    (least_squares::LINALG_LDL_SOLVE.get(ld.key_set() | pivots.key_set() | b.key_set())?)(
-        ld, pivots, b, hermitian,
-    )
+    match least_squares::LINALG_LDL_SOLVE.get(ld.key_set() | pivots.key_set() | b.key_set()) {
+        Ok(f) => f(ld, pivots, b, hermitian),
+        Err(e) => Err(e),
+    }
 }
 
 /// Solves `A X = B` by the LDL decomposition of A. Into `out`, which is resized where its shape differs.
@@ -522,11 +582,13 @@ pub fn linalg_ldl_solve_out(
     hermitian: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (least_squares::LINALG_LDL_SOLVE_OUT
-        .get(ld.key_set() | pivots.key_set() | b.key_set() | out.key_set())?)(
-        ld, pivots, b, hermitian, out
-    )
+    or_return!(out::writable(out));
+    match least_squares::LINALG_LDL_SOLVE_OUT
+        .look_up(ld.key_set() | pivots.key_set() | b.key_set() | out.key_set())
+    {
+        Ok(f) => f(ld, pivots, b, hermitian, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// LU decompositions in compact form, the rows that were exchanged, and where a pivot was zero.
@@ -546,7 +608,10 @@ pub fn linalg_ldl_solve_out(
 /// Documented defaults: `pivot = true`, `check_errors = false`.
 #[doc(alias = "torch.linalg.lu_factor_ex")]
 pub fn linalg_lu_factor_ex(a: &Tensor, pivot: bool, check_errors: bool) -> Result<(Tensor, Tensor, Tensor)> {
-    (lu::LINALG_LU_FACTOR_EX.get(a.key_set())?)(a, pivot, check_errors)
+    match lu::LINALG_LU_FACTOR_EX.get(a.key_set()) {
+        Ok(f) => f(a, pivot, check_errors),
+        Err(e) => Err(e),
+    }
 }
 
 /// LU decompositions in compact form, the rows that were exchanged, and where a pivot was zero. Into `out`, which is resized where its shape differs.
@@ -567,17 +632,14 @@ pub fn linalg_lu_factor_ex_out(
     out1: &mut Tensor,
     out2: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out0)?;
-    out::writable(out1)?;
-    out::writable(out2)?;
-    (lu::LINALG_LU_FACTOR_EX_OUT.get(a.key_set() | out0.key_set() | out1.key_set() | out2.key_set())?)(
-        a,
-        pivot,
-        check_errors,
-        out0,
-        out1,
-        out2,
-    )
+    or_return!(out::writable(out0));
+    or_return!(out::writable(out1));
+    or_return!(out::writable(out2));
+    match lu::LINALG_LU_FACTOR_EX_OUT.look_up(a.key_set() | out0.key_set() | out1.key_set() | out2.key_set())
+    {
+        Ok(f) => f(a, pivot, check_errors, out0, out1, out2),
+        Err(e) => Err(e),
+    }
 }
 
 /// LU decompositions in compact form and the rows that were exchanged; an error where a pivot is zero.
@@ -595,7 +657,10 @@ pub fn linalg_lu_factor_ex_out(
 /// Documented defaults: `pivot = true`.
 #[doc(alias = "torch.linalg.lu_factor")]
 pub fn linalg_lu_factor(a: &Tensor, pivot: bool) -> Result<(Tensor, Tensor)> {
-    (lu::LINALG_LU_FACTOR.get(a.key_set())?)(a, pivot)
+    match lu::LINALG_LU_FACTOR.get(a.key_set()) {
+        Ok(f) => f(a, pivot),
+        Err(e) => Err(e),
+    }
 }
 
 /// LU decompositions in compact form and the rows that were exchanged; an error where a pivot is zero. Into `out`, which is resized where its shape differs.
@@ -607,9 +672,12 @@ pub fn linalg_lu_factor(a: &Tensor, pivot: bool) -> Result<(Tensor, Tensor)> {
 /// Documented defaults: `pivot = true`.
 #[doc(alias = "torch.linalg.lu_factor")]
 pub fn linalg_lu_factor_out(a: &Tensor, pivot: bool, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
-    out::writable(out0)?;
-    out::writable(out1)?;
-    (lu::LINALG_LU_FACTOR_OUT.get(a.key_set() | out0.key_set() | out1.key_set())?)(a, pivot, out0, out1)
+    or_return!(out::writable(out0));
+    or_return!(out::writable(out1));
+    match lu::LINALG_LU_FACTOR_OUT.look_up(a.key_set() | out0.key_set() | out1.key_set()) {
+        Ok(f) => f(a, pivot, out0, out1),
+        Err(e) => Err(e),
+    }
 }
 
 /// `linalg_lu_factor_ex` under its older name.
@@ -627,7 +695,10 @@ pub fn linalg_lu_factor_out(a: &Tensor, pivot: bool, out0: &mut Tensor, out1: &m
 /// Documented defaults: `pivot = true`, `check_errors = true`.
 #[doc(alias = "torch._lu_with_info")]
 pub fn lu_with_info(self_: &Tensor, pivot: bool, check_errors: bool) -> Result<(Tensor, Tensor, Tensor)> {
-    (lu::LU_WITH_INFO.get(self_.key_set())?)(self_, pivot, check_errors)
+    match lu::LU_WITH_INFO.get(self_.key_set()) {
+        Ok(f) => f(self_, pivot, check_errors),
+        Err(e) => Err(e),
+    }
 }
 
 /// LU decompositions `A = P L U` with a permutation P.
@@ -647,7 +718,10 @@ pub fn lu_with_info(self_: &Tensor, pivot: bool, check_errors: bool) -> Result<(
 /// Documented defaults: `pivot = true`.
 #[doc(alias = "torch.linalg.lu")]
 pub fn linalg_lu(a: &Tensor, pivot: bool) -> Result<(Tensor, Tensor, Tensor)> {
-    (lu::LINALG_LU.get(a.key_set())?)(a, pivot)
+    match lu::LINALG_LU.get(a.key_set()) {
+        Ok(f) => f(a, pivot),
+        Err(e) => Err(e),
+    }
 }
 
 /// LU decompositions `A = P L U` with a permutation P. Into `out`, which is resized where its shape differs.
@@ -667,12 +741,13 @@ pub fn linalg_lu_out(
     out1: &mut Tensor,
     out2: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out0)?;
-    out::writable(out1)?;
-    out::writable(out2)?;
-    (lu::LINALG_LU_OUT.get(a.key_set() | out0.key_set() | out1.key_set() | out2.key_set())?)(
-        a, pivot, out0, out1, out2,
-    )
+    or_return!(out::writable(out0));
+    or_return!(out::writable(out1));
+    or_return!(out::writable(out2));
+    match lu::LINALG_LU_OUT.look_up(a.key_set() | out0.key_set() | out1.key_set() | out2.key_set()) {
+        Ok(f) => f(a, pivot, out0, out1, out2),
+        Err(e) => Err(e),
+    }
 }
 
 /// The three matrices of an LU decomposition in compact form; those that are not asked for are empty.
@@ -697,12 +772,10 @@ pub fn lu_unpack(
     unpack_data: bool,
     unpack_pivots: bool,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    (lu::LU_UNPACK.get(lu_data.key_set() | lu_pivots.key_set())?)(
-        lu_data,
-        lu_pivots,
-        unpack_data,
-        unpack_pivots,
-    )
+    match lu::LU_UNPACK.get(lu_data.key_set() | lu_pivots.key_set()) {
+        Ok(f) => f(lu_data, lu_pivots, unpack_data, unpack_pivots),
+        Err(e) => Err(e),
+    }
 }
 
 /// The three matrices of an LU decomposition in compact form; those that are not asked for are empty. Into `out`, which is resized where its shape differs.
@@ -722,19 +795,15 @@ pub fn lu_unpack_out(
     out1: &mut Tensor,
     out2: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out0)?;
-    out::writable(out1)?;
-    out::writable(out2)?;
-    (lu::LU_UNPACK_OUT
-        .get(lu_data.key_set() | lu_pivots.key_set() | out0.key_set() | out1.key_set() | out2.key_set())?)(
-        lu_data,
-        lu_pivots,
-        unpack_data,
-        unpack_pivots,
-        out0,
-        out1,
-        out2,
-    )
+    or_return!(out::writable(out0));
+    or_return!(out::writable(out1));
+    or_return!(out::writable(out2));
+    match lu::LU_UNPACK_OUT
+        .look_up(lu_data.key_set() | lu_pivots.key_set() | out0.key_set() | out1.key_set() | out2.key_set())
+    {
+        Ok(f) => f(lu_data, lu_pivots, unpack_data, unpack_pivots, out0, out1, out2),
+        Err(e) => Err(e),
+    }
 }
 
 /// Solves `A X = B` by the LU decomposition of A; `A^H X = B` with `adjoint`, and `X A = B` without `left`.
@@ -762,7 +831,10 @@ pub fn linalg_lu_solve(
     left: bool,
     adjoint: bool,
 ) -> Result<Tensor> {
-    (lu::LINALG_LU_SOLVE.get(lu.key_set() | pivots.key_set() | b.key_set())?)(lu, pivots, b, left, adjoint)
+    match lu::LINALG_LU_SOLVE.get(lu.key_set() | pivots.key_set() | b.key_set()) {
+        Ok(f) => f(lu, pivots, b, left, adjoint),
+        Err(e) => Err(e),
+    }
 }
 
 /// Solves `A X = B` by the LU decomposition of A; `A^H X = B` with `adjoint`, and `X A = B` without `left`. Into `out`, which is resized where its shape differs.
@@ -783,10 +855,11 @@ pub fn linalg_lu_solve_out(
     adjoint: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (lu::LINALG_LU_SOLVE_OUT.get(lu.key_set() | pivots.key_set() | b.key_set() | out.key_set())?)(
-        lu, pivots, b, left, adjoint, out,
-    )
+    or_return!(out::writable(out));
+    match lu::LINALG_LU_SOLVE_OUT.look_up(lu.key_set() | pivots.key_set() | b.key_set() | out.key_set()) {
+        Ok(f) => f(lu, pivots, b, left, adjoint, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Solves `A X = B` by the LU decomposition of A: `self` is B.
@@ -805,7 +878,10 @@ pub fn linalg_lu_solve_out(
 #[doc(alias = "torch.lu_solve")]
 #[doc(alias = "torch.Tensor.lu_solve")]
 pub fn lu_solve(self_: &Tensor, lu_data: &Tensor, lu_pivots: &Tensor) -> Result<Tensor> {
-    (lu::LU_SOLVE.get(self_.key_set() | lu_data.key_set() | lu_pivots.key_set())?)(self_, lu_data, lu_pivots)
+    match lu::LU_SOLVE.get(self_.key_set() | lu_data.key_set() | lu_pivots.key_set()) {
+        Ok(f) => f(self_, lu_data, lu_pivots),
+        Err(e) => Err(e),
+    }
 }
 
 /// Solves `A X = B` by the LU decomposition of A: `self` is B. Into `out`, which is resized where its shape differs.
@@ -815,10 +891,12 @@ pub fn lu_solve(self_: &Tensor, lu_data: &Tensor, lu_pivots: &Tensor) -> Result<
 /// - Errors: fewer than two dimensions, sizes that do not fit, pivots outside the matrix.
 #[doc(alias = "torch.lu_solve")]
 pub fn lu_solve_out(self_: &Tensor, lu_data: &Tensor, lu_pivots: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (lu::LU_SOLVE_OUT.get(self_.key_set() | lu_data.key_set() | lu_pivots.key_set() | out.key_set())?)(
-        self_, lu_data, lu_pivots, out,
-    )
+    or_return!(out::writable(out));
+    match lu::LU_SOLVE_OUT.look_up(self_.key_set() | lu_data.key_set() | lu_pivots.key_set() | out.key_set())
+    {
+        Ok(f) => f(self_, lu_data, lu_pivots, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Norms of matrices: 1, -1, inf, -inf (sums of columns and rows), 2, -2 (singular values).
@@ -842,7 +920,10 @@ pub fn linalg_matrix_norm(
     keepdim: bool,
     dtype: Option<DType>,
 ) -> Result<Tensor> {
-    (norms::LINALG_MATRIX_NORM.get(self_.key_set())?)(self_, ord, dim, keepdim, dtype)
+    match norms::LINALG_MATRIX_NORM.get(self_.key_set()) {
+        Ok(f) => f(self_, ord, dim, keepdim, dtype),
+        Err(e) => Err(e),
+    }
 }
 
 /// Norms of matrices: 1, -1, inf, -inf (sums of columns and rows), 2, -2 (singular values). Into `out`, which is resized where its shape differs.
@@ -861,10 +942,11 @@ pub fn linalg_matrix_norm_out(
     dtype: Option<DType>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (norms::LINALG_MATRIX_NORM_OUT.get(self_.key_set() | out.key_set())?)(
-        self_, ord, dim, keepdim, dtype, out,
-    )
+    or_return!(out::writable(out));
+    match norms::LINALG_MATRIX_NORM_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, ord, dim, keepdim, dtype, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Norms of matrices: `fro` (of all elements) or `nuc` (sum of singular values).
@@ -887,7 +969,10 @@ pub fn linalg_matrix_norm_named(
     keepdim: bool,
     dtype: Option<DType>,
 ) -> Result<Tensor> {
-    (norms::LINALG_MATRIX_NORM_NAMED.get(self_.key_set())?)(self_, ord, dim, keepdim, dtype)
+    match norms::LINALG_MATRIX_NORM_NAMED.get(self_.key_set()) {
+        Ok(f) => f(self_, ord, dim, keepdim, dtype),
+        Err(e) => Err(e),
+    }
 }
 
 /// Norms of matrices: `fro` (of all elements) or `nuc` (sum of singular values). Into `out`, which is resized where its shape differs.
@@ -906,10 +991,11 @@ pub fn linalg_matrix_norm_named_out(
     dtype: Option<DType>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (norms::LINALG_MATRIX_NORM_NAMED_OUT.get(self_.key_set() | out.key_set())?)(
-        self_, ord, dim, keepdim, dtype, out,
-    )
+    or_return!(out::writable(out));
+    match norms::LINALG_MATRIX_NORM_NAMED_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, ord, dim, keepdim, dtype, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Norms of vectors or matrices, as the dimensions say: `vector_norm` or `matrix_norm`.
@@ -932,7 +1018,10 @@ pub fn linalg_norm(
     keepdim: bool,
     dtype: Option<DType>,
 ) -> Result<Tensor> {
-    (norms::LINALG_NORM.get(self_.key_set())?)(self_, ord, dim, keepdim, dtype)
+    match norms::LINALG_NORM.get(self_.key_set()) {
+        Ok(f) => f(self_, ord, dim, keepdim, dtype),
+        Err(e) => Err(e),
+    }
 }
 
 /// Norms of vectors or matrices, as the dimensions say: `vector_norm` or `matrix_norm`. Into `out`, which is resized where its shape differs.
@@ -951,8 +1040,11 @@ pub fn linalg_norm_out(
     dtype: Option<DType>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (norms::LINALG_NORM_OUT.get(self_.key_set() | out.key_set())?)(self_, ord, dim, keepdim, dtype, out)
+    or_return!(out::writable(out));
+    match norms::LINALG_NORM_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, ord, dim, keepdim, dtype, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Norms of matrices: `fro` or `nuc`.
@@ -975,7 +1067,10 @@ pub fn linalg_norm_named(
     keepdim: bool,
     dtype: Option<DType>,
 ) -> Result<Tensor> {
-    (norms::LINALG_NORM_NAMED.get(self_.key_set())?)(self_, ord, dim, keepdim, dtype)
+    match norms::LINALG_NORM_NAMED.get(self_.key_set()) {
+        Ok(f) => f(self_, ord, dim, keepdim, dtype),
+        Err(e) => Err(e),
+    }
 }
 
 /// Norms of matrices: `fro` or `nuc`. Into `out`, which is resized where its shape differs.
@@ -994,8 +1089,11 @@ pub fn linalg_norm_named_out(
     dtype: Option<DType>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (norms::LINALG_NORM_NAMED_OUT.get(self_.key_set() | out.key_set())?)(self_, ord, dim, keepdim, dtype, out)
+    or_return!(out::writable(out));
+    match norms::LINALG_NORM_NAMED_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, ord, dim, keepdim, dtype, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// QR decompositions: orthonormal columns and an upper triangle.
@@ -1015,7 +1113,10 @@ pub fn linalg_norm_named_out(
 /// Documented defaults: `mode = "reduced"`.
 #[doc(alias = "torch.linalg.qr")]
 pub fn linalg_qr(a: &Tensor, mode: &str) -> Result<(Tensor, Tensor)> {
-    (qr::LINALG_QR.get(a.key_set())?)(a, mode)
+    match qr::LINALG_QR.get(a.key_set()) {
+        Ok(f) => f(a, mode),
+        Err(e) => Err(e),
+    }
 }
 
 /// QR decompositions: orthonormal columns and an upper triangle. Into `out`, which is resized where its shape differs.
@@ -1029,9 +1130,12 @@ pub fn linalg_qr(a: &Tensor, mode: &str) -> Result<(Tensor, Tensor)> {
 /// Documented defaults: `mode = "reduced"`.
 #[doc(alias = "torch.linalg.qr")]
 pub fn linalg_qr_out(a: &Tensor, mode: &str, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
-    out::writable(out0)?;
-    out::writable(out1)?;
-    (qr::LINALG_QR_OUT.get(a.key_set() | out0.key_set() | out1.key_set())?)(a, mode, out0, out1)
+    or_return!(out::writable(out0));
+    or_return!(out::writable(out1));
+    match qr::LINALG_QR_OUT.look_up(a.key_set() | out0.key_set() | out1.key_set()) {
+        Ok(f) => f(a, mode, out0, out1),
+        Err(e) => Err(e),
+    }
 }
 
 /// `linalg.qr` under its older name; without `some` Q is square.
@@ -1050,7 +1154,10 @@ pub fn linalg_qr_out(a: &Tensor, mode: &str, out0: &mut Tensor, out1: &mut Tenso
 #[doc(alias = "torch.qr")]
 #[doc(alias = "torch.Tensor.qr")]
 pub fn qr(self_: &Tensor, some: bool) -> Result<(Tensor, Tensor)> {
-    (qr::QR.get(self_.key_set())?)(self_, some)
+    match qr::QR.get(self_.key_set()) {
+        Ok(f) => f(self_, some),
+        Err(e) => Err(e),
+    }
 }
 
 /// `linalg.qr` under its older name; without `some` Q is square. Into `out`, which is resized where its shape differs.
@@ -1062,9 +1169,12 @@ pub fn qr(self_: &Tensor, some: bool) -> Result<(Tensor, Tensor)> {
 /// Documented defaults: `some = true`.
 #[doc(alias = "torch.qr")]
 pub fn qr_out(self_: &Tensor, some: bool, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
-    out::writable(out0)?;
-    out::writable(out1)?;
-    (qr::QR_OUT.get(self_.key_set() | out0.key_set() | out1.key_set())?)(self_, some, out0, out1)
+    or_return!(out::writable(out0));
+    or_return!(out::writable(out1));
+    match qr::QR_OUT.look_up(self_.key_set() | out0.key_set() | out1.key_set()) {
+        Ok(f) => f(self_, some, out0, out1),
+        Err(e) => Err(e),
+    }
 }
 
 /// QR decompositions in compact form: R, below it Householder vectors, and their factors.
@@ -1081,7 +1191,10 @@ pub fn qr_out(self_: &Tensor, some: bool, out0: &mut Tensor, out1: &mut Tensor) 
 #[doc(alias = "torch.geqrf")]
 #[doc(alias = "torch.Tensor.geqrf")]
 pub fn geqrf(self_: &Tensor) -> Result<(Tensor, Tensor)> {
-    (qr::GEQRF.get(self_.key_set())?)(self_)
+    match qr::GEQRF.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// QR decompositions in compact form: R, below it Householder vectors, and their factors. Into `out`, which is resized where its shape differs.
@@ -1091,9 +1204,12 @@ pub fn geqrf(self_: &Tensor) -> Result<(Tensor, Tensor)> {
 /// - Errors: fewer than two dimensions, sizes that do not fit.
 #[doc(alias = "torch.geqrf")]
 pub fn geqrf_out(self_: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
-    out::writable(out0)?;
-    out::writable(out1)?;
-    (qr::GEQRF_OUT.get(self_.key_set() | out0.key_set() | out1.key_set())?)(self_, out0, out1)
+    or_return!(out::writable(out0));
+    or_return!(out::writable(out1));
+    match qr::GEQRF_OUT.look_up(self_.key_set() | out0.key_set() | out1.key_set()) {
+        Ok(f) => f(self_, out0, out1),
+        Err(e) => Err(e),
+    }
 }
 
 /// The first columns of the product of Householder reflectors `I - tau v v^H`.
@@ -1112,7 +1228,10 @@ pub fn geqrf_out(self_: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Result
 /// ```
 #[doc(alias = "torch.linalg.householder_product")]
 pub fn linalg_householder_product(input: &Tensor, tau: &Tensor) -> Result<Tensor> {
-    (qr::LINALG_HOUSEHOLDER_PRODUCT.get(input.key_set() | tau.key_set())?)(input, tau)
+    match qr::LINALG_HOUSEHOLDER_PRODUCT.get(input.key_set() | tau.key_set()) {
+        Ok(f) => f(input, tau),
+        Err(e) => Err(e),
+    }
 }
 
 /// The first columns of the product of Householder reflectors `I - tau v v^H`. Into `out`, which is resized where its shape differs.
@@ -1124,10 +1243,11 @@ pub fn linalg_householder_product(input: &Tensor, tau: &Tensor) -> Result<Tensor
 /// - Errors: fewer than two dimensions, sizes that do not fit.
 #[doc(alias = "torch.linalg.householder_product")]
 pub fn linalg_householder_product_out(input: &Tensor, tau: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (qr::LINALG_HOUSEHOLDER_PRODUCT_OUT.get(input.key_set() | tau.key_set() | out.key_set())?)(
-        input, tau, out,
-    )
+    or_return!(out::writable(out));
+    match qr::LINALG_HOUSEHOLDER_PRODUCT_OUT.look_up(input.key_set() | tau.key_set() | out.key_set()) {
+        Ok(f) => f(input, tau, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// `linalg.householder_product` under LAPACK's name.
@@ -1145,7 +1265,10 @@ pub fn linalg_householder_product_out(input: &Tensor, tau: &Tensor, out: &mut Te
 #[doc(alias = "torch.orgqr")]
 #[doc(alias = "torch.Tensor.orgqr")]
 pub fn orgqr(self_: &Tensor, input2: &Tensor) -> Result<Tensor> {
-    (qr::ORGQR.get(self_.key_set() | input2.key_set())?)(self_, input2)
+    match qr::ORGQR.get(self_.key_set() | input2.key_set()) {
+        Ok(f) => f(self_, input2),
+        Err(e) => Err(e),
+    }
 }
 
 /// `linalg.householder_product` under LAPACK's name. Into `out`, which is resized where its shape differs.
@@ -1155,8 +1278,11 @@ pub fn orgqr(self_: &Tensor, input2: &Tensor) -> Result<Tensor> {
 /// - Errors: fewer than two dimensions, sizes that do not fit.
 #[doc(alias = "torch.orgqr")]
 pub fn orgqr_out(self_: &Tensor, input2: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (qr::ORGQR_OUT.get(self_.key_set() | input2.key_set() | out.key_set())?)(self_, input2, out)
+    or_return!(out::writable(out));
+    match qr::ORGQR_OUT.look_up(self_.key_set() | input2.key_set() | out.key_set()) {
+        Ok(f) => f(self_, input2, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// The product of Householder reflectors times a matrix: `Q C`, `Q^H C` with `transpose`, `C Q` and `C Q^H` without `left`.
@@ -1184,9 +1310,10 @@ pub fn ormqr(
     left: bool,
     transpose: bool,
 ) -> Result<Tensor> {
-    (qr::ORMQR.get(self_.key_set() | input2.key_set() | input3.key_set())?)(
-        self_, input2, input3, left, transpose,
-    )
+    match qr::ORMQR.get(self_.key_set() | input2.key_set() | input3.key_set()) {
+        Ok(f) => f(self_, input2, input3, left, transpose),
+        Err(e) => Err(e),
+    }
 }
 
 /// The product of Householder reflectors times a matrix: `Q C`, `Q^H C` with `transpose`, `C Q` and `C Q^H` without `left`. Into `out`, which is resized where its shape differs.
@@ -1207,10 +1334,11 @@ pub fn ormqr_out(
     transpose: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (qr::ORMQR_OUT.get(self_.key_set() | input2.key_set() | input3.key_set() | out.key_set())?)(
-        self_, input2, input3, left, transpose, out,
-    )
+    or_return!(out::writable(out));
+    match qr::ORMQR_OUT.look_up(self_.key_set() | input2.key_set() | input3.key_set() | out.key_set()) {
+        Ok(f) => f(self_, input2, input3, left, transpose, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// `linalg_solve_ex` with the LU decomposition that it made.
@@ -1226,7 +1354,10 @@ pub fn linalg_solve_with_factors(
     left: bool,
     check_errors: bool,
 ) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
-    (solve::LINALG_SOLVE_WITH_FACTORS.get(a.key_set() | b.key_set())?)(a, b, left, check_errors)
+    match solve::LINALG_SOLVE_WITH_FACTORS.get(a.key_set() | b.key_set()) {
+        Ok(f) => f(a, b, left, check_errors),
+        Err(e) => Err(e),
+    }
 }
 
 /// Solves `A X = B`, or `X A = B` without `left`; `info` says where a pivot was zero.
@@ -1248,7 +1379,10 @@ pub fn linalg_solve_with_factors(
 /// Documented defaults: `left = true`, `check_errors = false`.
 #[doc(alias = "torch.linalg.solve_ex")]
 pub fn linalg_solve_ex(a: &Tensor, b: &Tensor, left: bool, check_errors: bool) -> Result<(Tensor, Tensor)> {
-    (solve::LINALG_SOLVE_EX.get(a.key_set() | b.key_set())?)(a, b, left, check_errors)
+    match solve::LINALG_SOLVE_EX.get(a.key_set() | b.key_set()) {
+        Ok(f) => f(a, b, left, check_errors),
+        Err(e) => Err(e),
+    }
 }
 
 /// Solves `A X = B`, or `X A = B` without `left`; `info` says where a pivot was zero. Into `out`, which is resized where its shape differs.
@@ -1269,16 +1403,12 @@ pub fn linalg_solve_ex_out(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out0)?;
-    out::writable(out1)?;
-    (solve::LINALG_SOLVE_EX_OUT.get(a.key_set() | b.key_set() | out0.key_set() | out1.key_set())?)(
-        a,
-        b,
-        left,
-        check_errors,
-        out0,
-        out1,
-    )
+    or_return!(out::writable(out0));
+    or_return!(out::writable(out1));
+    match solve::LINALG_SOLVE_EX_OUT.look_up(a.key_set() | b.key_set() | out0.key_set() | out1.key_set()) {
+        Ok(f) => f(a, b, left, check_errors, out0, out1),
+        Err(e) => Err(e),
+    }
 }
 
 /// Solves `A X = B`, or `X A = B` without `left`; an error where A is singular.
@@ -1299,7 +1429,10 @@ pub fn linalg_solve_ex_out(
 /// Documented defaults: `left = true`.
 #[doc(alias = "torch.linalg.solve")]
 pub fn linalg_solve(a: &Tensor, b: &Tensor, left: bool) -> Result<Tensor> {
-    (solve::LINALG_SOLVE.get(a.key_set() | b.key_set())?)(a, b, left)
+    match solve::LINALG_SOLVE.get(a.key_set() | b.key_set()) {
+        Ok(f) => f(a, b, left),
+        Err(e) => Err(e),
+    }
 }
 
 /// Solves `A X = B`, or `X A = B` without `left`; an error where A is singular. Into `out`, which is resized where its shape differs.
@@ -1313,8 +1446,11 @@ pub fn linalg_solve(a: &Tensor, b: &Tensor, left: bool) -> Result<Tensor> {
 /// Documented defaults: `left = true`.
 #[doc(alias = "torch.linalg.solve")]
 pub fn linalg_solve_out(a: &Tensor, b: &Tensor, left: bool, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (solve::LINALG_SOLVE_OUT.get(a.key_set() | b.key_set() | out.key_set())?)(a, b, left, out)
+    or_return!(out::writable(out));
+    match solve::LINALG_SOLVE_OUT.look_up(a.key_set() | b.key_set() | out.key_set()) {
+        Ok(f) => f(a, b, left, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Solves `A X = B` with a triangular A, or `X A = B` without `left`.
@@ -1341,7 +1477,10 @@ pub fn linalg_solve_triangular(
     left: bool,
     unitriangular: bool,
 ) -> Result<Tensor> {
-    (solve::LINALG_SOLVE_TRIANGULAR.get(self_.key_set() | b.key_set())?)(self_, b, upper, left, unitriangular)
+    match solve::LINALG_SOLVE_TRIANGULAR.get(self_.key_set() | b.key_set()) {
+        Ok(f) => f(self_, b, upper, left, unitriangular),
+        Err(e) => Err(e),
+    }
 }
 
 /// Solves `A X = B` with a triangular A, or `X A = B` without `left`. Into `out`, which is resized where its shape differs.
@@ -1362,15 +1501,11 @@ pub fn linalg_solve_triangular_out(
     unitriangular: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (solve::LINALG_SOLVE_TRIANGULAR_OUT.get(self_.key_set() | b.key_set() | out.key_set())?)(
-        self_,
-        b,
-        upper,
-        left,
-        unitriangular,
-        out,
-    )
+    or_return!(out::writable(out));
+    match solve::LINALG_SOLVE_TRIANGULAR_OUT.look_up(self_.key_set() | b.key_set() | out.key_set()) {
+        Ok(f) => f(self_, b, upper, left, unitriangular, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Solves `A X = B` with a triangular A, or `A^T X = B`: `self` is B. The solution and a copy of A.
@@ -1396,7 +1531,10 @@ pub fn triangular_solve(
     transpose: bool,
     unitriangular: bool,
 ) -> Result<(Tensor, Tensor)> {
-    (solve::TRIANGULAR_SOLVE.get(self_.key_set() | a.key_set())?)(self_, a, upper, transpose, unitriangular)
+    match solve::TRIANGULAR_SOLVE.get(self_.key_set() | a.key_set()) {
+        Ok(f) => f(self_, a, upper, transpose, unitriangular),
+        Err(e) => Err(e),
+    }
 }
 
 /// Solves `A X = B` with a triangular A, or `A^T X = B`: `self` is B. The solution and a copy of A. Into `out`, which is resized where its shape differs.
@@ -1416,17 +1554,13 @@ pub fn triangular_solve_out(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out0)?;
-    out::writable(out1)?;
-    (solve::TRIANGULAR_SOLVE_OUT.get(self_.key_set() | a.key_set() | out0.key_set() | out1.key_set())?)(
-        self_,
-        a,
-        upper,
-        transpose,
-        unitriangular,
-        out0,
-        out1,
-    )
+    or_return!(out::writable(out0));
+    or_return!(out::writable(out1));
+    match solve::TRIANGULAR_SOLVE_OUT.look_up(self_.key_set() | a.key_set() | out0.key_set() | out1.key_set())
+    {
+        Ok(f) => f(self_, a, upper, transpose, unitriangular, out0, out1),
+        Err(e) => Err(e),
+    }
 }
 
 /// Determinants of square matrices.
@@ -1441,7 +1575,10 @@ pub fn triangular_solve_out(
 /// ```
 #[doc(alias = "torch.linalg.det")]
 pub fn linalg_det(a: &Tensor) -> Result<Tensor> {
-    (solve::LINALG_DET.get(a.key_set())?)(a)
+    match solve::LINALG_DET.get(a.key_set()) {
+        Ok(f) => f(a),
+        Err(e) => Err(e),
+    }
 }
 
 /// Determinants of square matrices. Into `out`, which is resized where its shape differs.
@@ -1451,8 +1588,11 @@ pub fn linalg_det(a: &Tensor) -> Result<Tensor> {
 /// - Errors: matrices that are not square, sizes that do not fit, singular matrices where no `info` says it.
 #[doc(alias = "torch.linalg.det")]
 pub fn linalg_det_out(a: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (solve::LINALG_DET_OUT.get(a.key_set() | out.key_set())?)(a, out)
+    or_return!(out::writable(out));
+    match solve::LINALG_DET_OUT.look_up(a.key_set() | out.key_set()) {
+        Ok(f) => f(a, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Determinants of square matrices.
@@ -1468,7 +1608,10 @@ pub fn linalg_det_out(a: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.det")]
 #[doc(alias = "torch.Tensor.det")]
 pub fn det(self_: &Tensor) -> Result<Tensor> {
-    (solve::DET.get(self_.key_set())?)(self_)
+    match solve::DET.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// The inverse for `tensordot` of a tensor whose first `ind` dimensions have as many elements as the others.
@@ -1485,7 +1628,10 @@ pub fn det(self_: &Tensor) -> Result<Tensor> {
 /// Documented defaults: `ind = 2`.
 #[doc(alias = "torch.linalg.tensorinv")]
 pub fn linalg_tensorinv(self_: &Tensor, ind: i64) -> Result<Tensor> {
-    (solve::LINALG_TENSORINV.get(self_.key_set())?)(self_, ind)
+    match solve::LINALG_TENSORINV.get(self_.key_set()) {
+        Ok(f) => f(self_, ind),
+        Err(e) => Err(e),
+    }
 }
 
 /// The inverse for `tensordot` of a tensor whose first `ind` dimensions have as many elements as the others. Into `out`, which is resized where its shape differs.
@@ -1497,8 +1643,11 @@ pub fn linalg_tensorinv(self_: &Tensor, ind: i64) -> Result<Tensor> {
 /// Documented defaults: `ind = 2`.
 #[doc(alias = "torch.linalg.tensorinv")]
 pub fn linalg_tensorinv_out(self_: &Tensor, ind: i64, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (solve::LINALG_TENSORINV_OUT.get(self_.key_set() | out.key_set())?)(self_, ind, out)
+    or_return!(out::writable(out));
+    match solve::LINALG_TENSORINV_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, ind, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// X with `tensordot(A, X) = B`; `dims` of A are moved to its end first.
@@ -1517,7 +1666,10 @@ pub fn linalg_tensorinv_out(self_: &Tensor, ind: i64, out: &mut Tensor) -> Resul
 /// Documented defaults: `dims = None`.
 #[doc(alias = "torch.linalg.tensorsolve")]
 pub fn linalg_tensorsolve(self_: &Tensor, other: &Tensor, dims: Option<&[i64]>) -> Result<Tensor> {
-    (solve::LINALG_TENSORSOLVE.get(self_.key_set() | other.key_set())?)(self_, other, dims)
+    match solve::LINALG_TENSORSOLVE.get(self_.key_set() | other.key_set()) {
+        Ok(f) => f(self_, other, dims),
+        Err(e) => Err(e),
+    }
 }
 
 /// X with `tensordot(A, X) = B`; `dims` of A are moved to its end first. Into `out`, which is resized where its shape differs.
@@ -1534,10 +1686,11 @@ pub fn linalg_tensorsolve_out(
     dims: Option<&[i64]>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (solve::LINALG_TENSORSOLVE_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(
-        self_, other, dims, out,
-    )
+    or_return!(out::writable(out));
+    match solve::LINALG_TENSORSOLVE_OUT.look_up(self_.key_set() | other.key_set() | out.key_set()) {
+        Ok(f) => f(self_, other, dims, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Singular value decompositions `A = U diag(S) Vh`, values descending.
@@ -1557,7 +1710,10 @@ pub fn linalg_tensorsolve_out(
 /// Documented defaults: `full_matrices = true`, `driver = None`.
 #[doc(alias = "torch.linalg.svd")]
 pub fn linalg_svd(a: &Tensor, full_matrices: bool, driver: Option<&str>) -> Result<(Tensor, Tensor, Tensor)> {
-    (svd::LINALG_SVD.get(a.key_set())?)(a, full_matrices, driver)
+    match svd::LINALG_SVD.get(a.key_set()) {
+        Ok(f) => f(a, full_matrices, driver),
+        Err(e) => Err(e),
+    }
 }
 
 /// Singular value decompositions `A = U diag(S) Vh`, values descending. Into `out`, which is resized where its shape differs.
@@ -1578,17 +1734,13 @@ pub fn linalg_svd_out(
     out1: &mut Tensor,
     out2: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out0)?;
-    out::writable(out1)?;
-    out::writable(out2)?;
-    (svd::LINALG_SVD_OUT.get(a.key_set() | out0.key_set() | out1.key_set() | out2.key_set())?)(
-        a,
-        full_matrices,
-        driver,
-        out0,
-        out1,
-        out2,
-    )
+    or_return!(out::writable(out0));
+    or_return!(out::writable(out1));
+    or_return!(out::writable(out2));
+    match svd::LINALG_SVD_OUT.look_up(a.key_set() | out0.key_set() | out1.key_set() | out2.key_set()) {
+        Ok(f) => f(a, full_matrices, driver, out0, out1, out2),
+        Err(e) => Err(e),
+    }
 }
 
 /// Singular values, descending.
@@ -1606,7 +1758,10 @@ pub fn linalg_svd_out(
 /// Documented defaults: `driver = None`.
 #[doc(alias = "torch.linalg.svdvals")]
 pub fn linalg_svdvals(a: &Tensor, driver: Option<&str>) -> Result<Tensor> {
-    (svd::LINALG_SVDVALS.get(a.key_set())?)(a, driver)
+    match svd::LINALG_SVDVALS.get(a.key_set()) {
+        Ok(f) => f(a, driver),
+        Err(e) => Err(e),
+    }
 }
 
 /// Singular values, descending. Into `out`, which is resized where its shape differs.
@@ -1618,8 +1773,11 @@ pub fn linalg_svdvals(a: &Tensor, driver: Option<&str>) -> Result<Tensor> {
 /// Documented defaults: `driver = None`.
 #[doc(alias = "torch.linalg.svdvals")]
 pub fn linalg_svdvals_out(a: &Tensor, driver: Option<&str>, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (svd::LINALG_SVDVALS_OUT.get(a.key_set() | out.key_set())?)(a, driver, out)
+    or_return!(out::writable(out));
+    match svd::LINALG_SVDVALS_OUT.look_up(a.key_set() | out.key_set()) {
+        Ok(f) => f(a, driver, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// `linalg.svd` under its older name: V is not transposed; without `compute_uv` U and V are zeros.
@@ -1638,7 +1796,10 @@ pub fn linalg_svdvals_out(a: &Tensor, driver: Option<&str>, out: &mut Tensor) ->
 #[doc(alias = "torch.svd")]
 #[doc(alias = "torch.Tensor.svd")]
 pub fn svd(self_: &Tensor, some: bool, compute_uv: bool) -> Result<(Tensor, Tensor, Tensor)> {
-    (svd::SVD.get(self_.key_set())?)(self_, some, compute_uv)
+    match svd::SVD.get(self_.key_set()) {
+        Ok(f) => f(self_, some, compute_uv),
+        Err(e) => Err(e),
+    }
 }
 
 /// `linalg.svd` under its older name: V is not transposed; without `compute_uv` U and V are zeros. Into `out`, which is resized where its shape differs.
@@ -1657,12 +1818,13 @@ pub fn svd_out(
     out1: &mut Tensor,
     out2: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out0)?;
-    out::writable(out1)?;
-    out::writable(out2)?;
-    (svd::SVD_OUT.get(self_.key_set() | out0.key_set() | out1.key_set() | out2.key_set())?)(
-        self_, some, compute_uv, out0, out1, out2,
-    )
+    or_return!(out::writable(out0));
+    or_return!(out::writable(out1));
+    or_return!(out::writable(out2));
+    match svd::SVD_OUT.look_up(self_.key_set() | out0.key_set() | out1.key_set() | out2.key_set()) {
+        Ok(f) => f(self_, some, compute_uv, out0, out1, out2),
+        Err(e) => Err(e),
+    }
 }
 
 /// Polar decompositions `A = U H`: orthonormal columns and a Hermitian positive-semidefinite matrix.
@@ -1680,7 +1842,10 @@ pub fn svd_out(
 /// ```
 #[doc(alias = "torch.linalg.polar")]
 pub fn linalg_polar(a: &Tensor) -> Result<(Tensor, Tensor)> {
-    (svd::LINALG_POLAR.get(a.key_set())?)(a)
+    match svd::LINALG_POLAR.get(a.key_set()) {
+        Ok(f) => f(a),
+        Err(e) => Err(e),
+    }
 }
 
 /// Polar decompositions `A = U H`: orthonormal columns and a Hermitian positive-semidefinite matrix. Into `out`, which is resized where its shape differs.
@@ -1692,9 +1857,12 @@ pub fn linalg_polar(a: &Tensor) -> Result<(Tensor, Tensor)> {
 /// - Errors: fewer than two dimensions, NaN, a `driver`.
 #[doc(alias = "torch.linalg.polar")]
 pub fn linalg_polar_out(a: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
-    out::writable(out0)?;
-    out::writable(out1)?;
-    (svd::LINALG_POLAR_OUT.get(a.key_set() | out0.key_set() | out1.key_set())?)(a, out0, out1)
+    or_return!(out::writable(out0));
+    or_return!(out::writable(out1));
+    match svd::LINALG_POLAR_OUT.look_up(a.key_set() | out0.key_set() | out1.key_set()) {
+        Ok(f) => f(a, out0, out1),
+        Err(e) => Err(e),
+    }
 }
 
 /// Pseudo-inverses: of the singular values, those that are not above `max(atol, rtol * largest)` count as zero.
@@ -1717,9 +1885,10 @@ pub fn linalg_pinv_tensors(
     rtol: Option<&Tensor>,
     hermitian: bool,
 ) -> Result<Tensor> {
-    (svd::LINALG_PINV_TENSORS.get(self_.key_set() | opt_keys(atol) | opt_keys(rtol))?)(
-        self_, atol, rtol, hermitian,
-    )
+    match svd::LINALG_PINV_TENSORS.get(self_.key_set() | opt_keys(atol) | opt_keys(rtol)) {
+        Ok(f) => f(self_, atol, rtol, hermitian),
+        Err(e) => Err(e),
+    }
 }
 
 /// Pseudo-inverses: of the singular values, those that are not above `max(atol, rtol * largest)` count as zero. Into `out`, which is resized where its shape differs.
@@ -1737,10 +1906,13 @@ pub fn linalg_pinv_tensors_out(
     hermitian: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (svd::LINALG_PINV_TENSORS_OUT.get(self_.key_set() | opt_keys(atol) | opt_keys(rtol) | out.key_set())?)(
-        self_, atol, rtol, hermitian, out,
-    )
+    or_return!(out::writable(out));
+    match svd::LINALG_PINV_TENSORS_OUT
+        .look_up(self_.key_set() | opt_keys(atol) | opt_keys(rtol) | out.key_set())
+    {
+        Ok(f) => f(self_, atol, rtol, hermitian, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Pseudo-inverses: of the singular values, those that are not above `max(atol, rtol * largest)` count as zero.
@@ -1760,7 +1932,10 @@ pub fn linalg_pinv_tensors_out(
 /// Documented defaults: `atol = None`, `rtol = None`, `hermitian = false`.
 #[doc(alias = "torch.linalg.pinv")]
 pub fn linalg_pinv(self_: &Tensor, atol: Option<f64>, rtol: Option<f64>, hermitian: bool) -> Result<Tensor> {
-    (svd::LINALG_PINV.get(self_.key_set())?)(self_, atol, rtol, hermitian)
+    match svd::LINALG_PINV.get(self_.key_set()) {
+        Ok(f) => f(self_, atol, rtol, hermitian),
+        Err(e) => Err(e),
+    }
 }
 
 /// Pseudo-inverses: of the singular values, those that are not above `max(atol, rtol * largest)` count as zero. Into `out`, which is resized where its shape differs.
@@ -1780,8 +1955,11 @@ pub fn linalg_pinv_out(
     hermitian: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (svd::LINALG_PINV_OUT.get(self_.key_set() | out.key_set())?)(self_, atol, rtol, hermitian, out)
+    or_return!(out::writable(out));
+    match svd::LINALG_PINV_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, atol, rtol, hermitian, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// `linalg.pinv` with a relative tolerance for each matrix.
@@ -1799,7 +1977,10 @@ pub fn linalg_pinv_out(
 /// Documented defaults: `hermitian = false`.
 #[doc(alias = "torch.linalg.pinv")]
 pub fn linalg_pinv_rcond_tensor(self_: &Tensor, rcond: &Tensor, hermitian: bool) -> Result<Tensor> {
-    (svd::LINALG_PINV_RCOND_TENSOR.get(self_.key_set() | rcond.key_set())?)(self_, rcond, hermitian)
+    match svd::LINALG_PINV_RCOND_TENSOR.get(self_.key_set() | rcond.key_set()) {
+        Ok(f) => f(self_, rcond, hermitian),
+        Err(e) => Err(e),
+    }
 }
 
 /// `linalg.pinv` with a relative tolerance for each matrix. Into `out`, which is resized where its shape differs.
@@ -1816,10 +1997,11 @@ pub fn linalg_pinv_rcond_tensor_out(
     hermitian: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (svd::LINALG_PINV_RCOND_TENSOR_OUT.get(self_.key_set() | rcond.key_set() | out.key_set())?)(
-        self_, rcond, hermitian, out,
-    )
+    or_return!(out::writable(out));
+    match svd::LINALG_PINV_RCOND_TENSOR_OUT.look_up(self_.key_set() | rcond.key_set() | out.key_set()) {
+        Ok(f) => f(self_, rcond, hermitian, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// `linalg.pinv` with a relative tolerance.
@@ -1837,7 +2019,10 @@ pub fn linalg_pinv_rcond_tensor_out(
 /// Documented defaults: `hermitian = false`.
 #[doc(alias = "torch.linalg.pinv")]
 pub fn linalg_pinv_rcond(self_: &Tensor, rcond: f64, hermitian: bool) -> Result<Tensor> {
-    (svd::LINALG_PINV_RCOND.get(self_.key_set())?)(self_, rcond, hermitian)
+    match svd::LINALG_PINV_RCOND.get(self_.key_set()) {
+        Ok(f) => f(self_, rcond, hermitian),
+        Err(e) => Err(e),
+    }
 }
 
 /// `linalg.pinv` with a relative tolerance. Into `out`, which is resized where its shape differs.
@@ -1849,8 +2034,11 @@ pub fn linalg_pinv_rcond(self_: &Tensor, rcond: f64, hermitian: bool) -> Result<
 /// Documented defaults: `hermitian = false`.
 #[doc(alias = "torch.linalg.pinv")]
 pub fn linalg_pinv_rcond_out(self_: &Tensor, rcond: f64, hermitian: bool, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (svd::LINALG_PINV_RCOND_OUT.get(self_.key_set() | out.key_set())?)(self_, rcond, hermitian, out)
+    or_return!(out::writable(out));
+    match svd::LINALG_PINV_RCOND_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, rcond, hermitian, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// `linalg.pinv` under its older name.
@@ -1869,7 +2057,10 @@ pub fn linalg_pinv_rcond_out(self_: &Tensor, rcond: f64, hermitian: bool, out: &
 #[doc(alias = "torch.pinverse")]
 #[doc(alias = "torch.Tensor.pinverse")]
 pub fn pinverse(self_: &Tensor, rcond: f64) -> Result<Tensor> {
-    (svd::PINVERSE.get(self_.key_set())?)(self_, rcond)
+    match svd::PINVERSE.get(self_.key_set()) {
+        Ok(f) => f(self_, rcond),
+        Err(e) => Err(e),
+    }
 }
 
 /// How many singular values are above `max(atol, rtol * largest)`.
@@ -1891,9 +2082,10 @@ pub fn linalg_matrix_rank_tensors(
     rtol: Option<&Tensor>,
     hermitian: bool,
 ) -> Result<Tensor> {
-    (svd::LINALG_MATRIX_RANK_TENSORS.get(input.key_set() | opt_keys(atol) | opt_keys(rtol))?)(
-        input, atol, rtol, hermitian,
-    )
+    match svd::LINALG_MATRIX_RANK_TENSORS.get(input.key_set() | opt_keys(atol) | opt_keys(rtol)) {
+        Ok(f) => f(input, atol, rtol, hermitian),
+        Err(e) => Err(e),
+    }
 }
 
 /// How many singular values are above `max(atol, rtol * largest)`. Into `out`, which is resized where its shape differs.
@@ -1911,11 +2103,13 @@ pub fn linalg_matrix_rank_tensors_out(
     hermitian: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (svd::LINALG_MATRIX_RANK_TENSORS_OUT
-        .get(input.key_set() | opt_keys(atol) | opt_keys(rtol) | out.key_set())?)(
-        input, atol, rtol, hermitian, out,
-    )
+    or_return!(out::writable(out));
+    match svd::LINALG_MATRIX_RANK_TENSORS_OUT
+        .look_up(input.key_set() | opt_keys(atol) | opt_keys(rtol) | out.key_set())
+    {
+        Ok(f) => f(input, atol, rtol, hermitian, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// How many singular values are above `max(atol, rtol * largest)`, as int64.
@@ -1937,7 +2131,10 @@ pub fn linalg_matrix_rank(
     rtol: Option<f64>,
     hermitian: bool,
 ) -> Result<Tensor> {
-    (svd::LINALG_MATRIX_RANK.get(self_.key_set())?)(self_, atol, rtol, hermitian)
+    match svd::LINALG_MATRIX_RANK.get(self_.key_set()) {
+        Ok(f) => f(self_, atol, rtol, hermitian),
+        Err(e) => Err(e),
+    }
 }
 
 /// How many singular values are above `max(atol, rtol * largest)`, as int64. Into `out`, which is resized where its shape differs.
@@ -1955,8 +2152,11 @@ pub fn linalg_matrix_rank_out(
     hermitian: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (svd::LINALG_MATRIX_RANK_OUT.get(self_.key_set() | out.key_set())?)(self_, atol, rtol, hermitian, out)
+    or_return!(out::writable(out));
+    match svd::LINALG_MATRIX_RANK_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, atol, rtol, hermitian, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// How many singular values are above `tol`.
@@ -1973,7 +2173,10 @@ pub fn linalg_matrix_rank_out(
 /// Documented defaults: `hermitian = false`.
 #[doc(alias = "torch.linalg.matrix_rank")]
 pub fn linalg_matrix_rank_tol(self_: &Tensor, tol: f64, hermitian: bool) -> Result<Tensor> {
-    (svd::LINALG_MATRIX_RANK_TOL.get(self_.key_set())?)(self_, tol, hermitian)
+    match svd::LINALG_MATRIX_RANK_TOL.get(self_.key_set()) {
+        Ok(f) => f(self_, tol, hermitian),
+        Err(e) => Err(e),
+    }
 }
 
 /// How many singular values are above `tol`. Into `out`, which is resized where its shape differs.
@@ -1985,8 +2188,11 @@ pub fn linalg_matrix_rank_tol(self_: &Tensor, tol: f64, hermitian: bool) -> Resu
 /// Documented defaults: `hermitian = false`.
 #[doc(alias = "torch.linalg.matrix_rank")]
 pub fn linalg_matrix_rank_tol_out(self_: &Tensor, tol: f64, hermitian: bool, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (svd::LINALG_MATRIX_RANK_TOL_OUT.get(self_.key_set() | out.key_set())?)(self_, tol, hermitian, out)
+    or_return!(out::writable(out));
+    match svd::LINALG_MATRIX_RANK_TOL_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, tol, hermitian, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// How many singular values are above `tol`, one for each matrix.
@@ -2003,7 +2209,10 @@ pub fn linalg_matrix_rank_tol_out(self_: &Tensor, tol: f64, hermitian: bool, out
 /// Documented defaults: `hermitian = false`.
 #[doc(alias = "torch.linalg.matrix_rank")]
 pub fn linalg_matrix_rank_tol_tensor(input: &Tensor, tol: &Tensor, hermitian: bool) -> Result<Tensor> {
-    (svd::LINALG_MATRIX_RANK_TOL_TENSOR.get(input.key_set() | tol.key_set())?)(input, tol, hermitian)
+    match svd::LINALG_MATRIX_RANK_TOL_TENSOR.get(input.key_set() | tol.key_set()) {
+        Ok(f) => f(input, tol, hermitian),
+        Err(e) => Err(e),
+    }
 }
 
 /// How many singular values are above `tol`, one for each matrix. Into `out`, which is resized where its shape differs.
@@ -2020,10 +2229,11 @@ pub fn linalg_matrix_rank_tol_tensor_out(
     hermitian: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (svd::LINALG_MATRIX_RANK_TOL_TENSOR_OUT.get(input.key_set() | tol.key_set() | out.key_set())?)(
-        input, tol, hermitian, out,
-    )
+    or_return!(out::writable(out));
+    match svd::LINALG_MATRIX_RANK_TOL_TENSOR_OUT.look_up(input.key_set() | tol.key_set() | out.key_set()) {
+        Ok(f) => f(input, tol, hermitian, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Condition numbers: the norm of each matrix times that of its inverse. `p` is 1, -1, 2, -2, inf or -inf.
@@ -2040,7 +2250,10 @@ pub fn linalg_matrix_rank_tol_tensor_out(
 /// Documented defaults: `p = None`.
 #[doc(alias = "torch.linalg.cond")]
 pub fn linalg_cond(self_: &Tensor, p: Option<Scalar>) -> Result<Tensor> {
-    (svd::LINALG_COND.get(self_.key_set())?)(self_, p)
+    match svd::LINALG_COND.get(self_.key_set()) {
+        Ok(f) => f(self_, p),
+        Err(e) => Err(e),
+    }
 }
 
 /// Condition numbers: the norm of each matrix times that of its inverse. `p` is 1, -1, 2, -2, inf or -inf. Into `out`, which is resized where its shape differs.
@@ -2052,8 +2265,11 @@ pub fn linalg_cond(self_: &Tensor, p: Option<Scalar>) -> Result<Tensor> {
 /// Documented defaults: `p = None`.
 #[doc(alias = "torch.linalg.cond")]
 pub fn linalg_cond_out(self_: &Tensor, p: Option<Scalar>, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (svd::LINALG_COND_OUT.get(self_.key_set() | out.key_set())?)(self_, p, out)
+    or_return!(out::writable(out));
+    match svd::LINALG_COND_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, p, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Condition numbers by the norm `fro` or `nuc`.
@@ -2068,7 +2284,10 @@ pub fn linalg_cond_out(self_: &Tensor, p: Option<Scalar>, out: &mut Tensor) -> R
 /// ```
 #[doc(alias = "torch.linalg.cond")]
 pub fn linalg_cond_named(self_: &Tensor, p: &str) -> Result<Tensor> {
-    (svd::LINALG_COND_NAMED.get(self_.key_set())?)(self_, p)
+    match svd::LINALG_COND_NAMED.get(self_.key_set()) {
+        Ok(f) => f(self_, p),
+        Err(e) => Err(e),
+    }
 }
 
 /// Condition numbers by the norm `fro` or `nuc`. Into `out`, which is resized where its shape differs.
@@ -2078,6 +2297,9 @@ pub fn linalg_cond_named(self_: &Tensor, p: &str) -> Result<Tensor> {
 /// - Errors: fewer than two dimensions, NaN, a `driver`.
 #[doc(alias = "torch.linalg.cond")]
 pub fn linalg_cond_named_out(self_: &Tensor, p: &str, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (svd::LINALG_COND_NAMED_OUT.get(self_.key_set() | out.key_set())?)(self_, p, out)
+    or_return!(out::writable(out));
+    match svd::LINALG_COND_NAMED_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, p, out),
+        Err(e) => Err(e),
+    }
 }

@@ -3,7 +3,7 @@
 //! Operators of the family `qr`.
 
 #[allow(unused_imports)]
-use super::{D, a, args, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, calls, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::qr as f;
 
@@ -11,15 +11,16 @@ use crate::ops::qr as f;
 pub type LinalgQrKernel = fn(&args::LinalgQr, [&Tensor; 2]) -> Result<()>;
 /// The kernels of `linalg_qr`.
 pub static LINALG_QR_KERNEL: Kernel<LinalgQrKernel> =
-    Kernel::new(f::linalg_qr_cpu, &[&LINALG_QR, &LINALG_QR_OUT]);
+    Kernel::new(f::linalg_qr_cpu, &[LINALG_QR.any(), LINALG_QR_OUT.any()]);
 
 fn linalg_qr_slot(a: &Tensor, mode: &str) -> Result<(Tensor, Tensor)> {
     let given = args::LinalgQr { a, mode };
-    let m = f::linalg_qr_shape(&given)?;
-    let o = [m[0].alloc()?, m[1].alloc()?];
-    if let Some(kernel) = LINALG_QR_KERNEL.of(m[0].device)? {
-        soft(|| kernel(&given, [&o[0], &o[1]]))?;
-    }
+    let m = or_return!(f::linalg_qr_shape(&given));
+    let o = [or_return!(m[0].alloc()), or_return!(m[1].alloc())];
+    or_return!(
+        LINALG_QR_KERNEL
+            .run(m[0].device, &mut |kernel: LinalgQrKernel| -> Result<()> { kernel(&given, [&o[0], &o[1]]) })
+    );
     let [o0, o1] = o;
     Ok((o0, o1))
 }
@@ -62,23 +63,20 @@ pub(super) static LINALG_QR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_qr_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::linalg_qr(tensor_arg(a, 0)?, &arg::<String>(a, 1)?)?.into_values()
+    calls::boxed_t_s_to_t_t(ops::linalg_qr, a)
 }
 fn linalg_qr_adaptor(a: &Tensor, mode: &str) -> Result<(Tensor, Tensor)> {
-    if let Some(_seen) = watched(&LINALG_QR_INFO, &[&a, &mode]) {
-        return ops::linalg_qr(a, mode);
-    }
-    fallback(&LINALG_QR_INFO, &[&a, &mode])
+    calls::adapt_t_s_to_t_t(&LINALG_QR_INFO, ops::linalg_qr, a, mode)
 }
 
 fn linalg_qr_out_slot(a: &Tensor, mode: &str, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
     let given = args::LinalgQr { a, mode };
-    let m = f::linalg_qr_shape(&given)?;
-    let o0 = m[0].out(&OutDtype::EXACT, out0, &[a])?;
-    let o1 = m[1].out(&OutDtype::EXACT, out1, &[a])?;
-    if let Some(kernel) = LINALG_QR_KERNEL.of(m[0].device)? {
-        soft(|| kernel(&given, [o0.tensor(), o1.tensor()]))?;
-    }
+    let m = or_return!(f::linalg_qr_shape(&given));
+    let o0 = or_return!(m[0].out(&OutDtype::EXACT, out0, &[a]));
+    let o1 = or_return!(m[1].out(&OutDtype::EXACT, out1, &[a]));
+    or_return!(LINALG_QR_KERNEL.run(m[0].device, &mut |kernel: LinalgQrKernel| -> Result<()> {
+        kernel(&given, [o0.tensor(), o1.tensor()])
+    }));
     o0.finish()?;
     o1.finish()
 }
@@ -119,19 +117,10 @@ pub(super) static LINALG_QR_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LINALG_QR_INFO),
 };
 fn linalg_qr_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out0 = arg::<Tensor>(a, 2)?;
-    let mut out1 = arg::<Tensor>(a, 3)?;
-    ops::linalg_qr_out(tensor_arg(a, 0)?, &arg::<String>(a, 1)?, &mut out0, &mut out1)?;
-    Ok(vec![out0.into_value(), out1.into_value()])
+    calls::boxed_t_s_w_w(ops::linalg_qr_out, a)
 }
 fn linalg_qr_out_adaptor(a: &Tensor, mode: &str, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&LINALG_QR_OUT_INFO, &[&a, &mode, &&*out0, &&*out1]) {
-        return ops::linalg_qr_out(a, mode, out0, out1);
-    }
-    let v = call_fallback(&LINALG_QR_OUT_INFO, &[&a, &mode, &&*out0, &&*out1])?;
-    *out0 = arg(&v, 0)?;
-    *out1 = arg(&v, 1)?;
-    Ok(())
+    calls::adapt_t_s_w_w(&LINALG_QR_OUT_INFO, ops::linalg_qr_out, a, mode, out0, out1)
 }
 
 /// Type of [`QR`].
@@ -158,18 +147,15 @@ pub(super) static QR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn qr_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::qr(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
+    calls::boxed_t_b_to_t_t(ops::qr, a)
 }
 fn qr_adaptor(self_: &Tensor, some: bool) -> Result<(Tensor, Tensor)> {
-    if let Some(_seen) = watched(&QR_INFO, &[&self_, &some]) {
-        return ops::qr(self_, some);
-    }
-    fallback(&QR_INFO, &[&self_, &some])
+    calls::adapt_t_b_to_t_t(&QR_INFO, ops::qr, self_, some)
 }
 
 fn qr_out_cpu(self_: &Tensor, some: bool, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
     out::refuse_gradients("qr", &[self_], &[&*out0, &*out1])?;
-    let r = f::qr(self_, some)?;
+    let r = or_return!(f::qr(self_, some));
     out::copy_to_out_as_it_lies(&OutDtype::Cast, out0, &r.0)?;
     out::copy_to_out_as_it_lies(&OutDtype::Cast, out1, &r.1)
 }
@@ -202,33 +188,25 @@ pub(super) static QR_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&QR_INFO),
 };
 fn qr_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out0 = arg::<Tensor>(a, 2)?;
-    let mut out1 = arg::<Tensor>(a, 3)?;
-    ops::qr_out(tensor_arg(a, 0)?, arg(a, 1)?, &mut out0, &mut out1)?;
-    Ok(vec![out0.into_value(), out1.into_value()])
+    calls::boxed_t_b_w_w(ops::qr_out, a)
 }
 fn qr_out_adaptor(self_: &Tensor, some: bool, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&QR_OUT_INFO, &[&self_, &some, &&*out0, &&*out1]) {
-        return ops::qr_out(self_, some, out0, out1);
-    }
-    let v = call_fallback(&QR_OUT_INFO, &[&self_, &some, &&*out0, &&*out1])?;
-    *out0 = arg(&v, 0)?;
-    *out1 = arg(&v, 1)?;
-    Ok(())
+    calls::adapt_t_b_w_w(&QR_OUT_INFO, ops::qr_out, self_, some, out0, out1)
 }
 
 /// A back end's kernel of `geqrf`.
 pub type GeqrfKernel = fn(&args::Geqrf, [&Tensor; 2]) -> Result<()>;
 /// The kernels of `geqrf`.
-pub static GEQRF_KERNEL: Kernel<GeqrfKernel> = Kernel::new(f::geqrf_cpu, &[&GEQRF, &GEQRF_OUT]);
+pub static GEQRF_KERNEL: Kernel<GeqrfKernel> = Kernel::new(f::geqrf_cpu, &[GEQRF.any(), GEQRF_OUT.any()]);
 
 fn geqrf_slot(self_: &Tensor) -> Result<(Tensor, Tensor)> {
     let given = args::Geqrf { self_ };
-    let m = f::geqrf_shape(&given)?;
-    let o = [m[0].alloc()?, m[1].alloc()?];
-    if let Some(kernel) = GEQRF_KERNEL.of(m[0].device)? {
-        soft(|| kernel(&given, [&o[0], &o[1]]))?;
-    }
+    let m = or_return!(f::geqrf_shape(&given));
+    let o = [or_return!(m[0].alloc()), or_return!(m[1].alloc())];
+    or_return!(
+        GEQRF_KERNEL
+            .run(m[0].device, &mut |kernel: GeqrfKernel| -> Result<()> { kernel(&given, [&o[0], &o[1]]) })
+    );
     let [o0, o1] = o;
     Ok((o0, o1))
 }
@@ -267,35 +245,32 @@ pub(super) static GEQRF_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn geqrf_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::geqrf(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t_t(ops::geqrf, a)
 }
 fn geqrf_adaptor(self_: &Tensor) -> Result<(Tensor, Tensor)> {
-    if let Some(_seen) = watched(&GEQRF_INFO, &[&self_]) {
-        return ops::geqrf(self_);
-    }
-    fallback(&GEQRF_INFO, &[&self_])
+    calls::adapt_t_to_t_t(&GEQRF_INFO, ops::geqrf, self_)
 }
 
 fn geqrf_out_slot(self_: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
     let given = args::Geqrf { self_ };
-    let m = f::geqrf_shape(&given)?;
-    let o0 = m[0].out(
+    let m = or_return!(f::geqrf_shape(&given));
+    let o0 = or_return!(m[0].out(
         &OutDtype::CastOr(
-            "torch.geqrf: Expected a to be safely castable from {want} dtype, but got a with dtype {got}",
+            "torch.geqrf: Expected a to be safely castable from {want} dtype, but got a with dtype {got}"
         ),
         out0,
-        &[self_],
-    )?;
-    let o1 = m[1].out(
+        &[self_]
+    ));
+    let o1 = or_return!(m[1].out(
         &OutDtype::CastOr(
-            "torch.geqrf: Expected tau to be safely castable from {want} dtype, but got tau with dtype {got}",
+            "torch.geqrf: Expected tau to be safely castable from {want} dtype, but got tau with dtype {got}"
         ),
         out1,
-        &[self_],
-    )?;
-    if let Some(kernel) = GEQRF_KERNEL.of(m[0].device)? {
-        soft(|| kernel(&given, [o0.tensor(), o1.tensor()]))?;
-    }
+        &[self_]
+    ));
+    or_return!(GEQRF_KERNEL.run(m[0].device, &mut |kernel: GeqrfKernel| -> Result<()> {
+        kernel(&given, [o0.tensor(), o1.tensor()])
+    }));
     o0.finish()?;
     o1.finish()
 }
@@ -335,19 +310,10 @@ pub(super) static GEQRF_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&GEQRF_INFO),
 };
 fn geqrf_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out0 = arg::<Tensor>(a, 1)?;
-    let mut out1 = arg::<Tensor>(a, 2)?;
-    ops::geqrf_out(tensor_arg(a, 0)?, &mut out0, &mut out1)?;
-    Ok(vec![out0.into_value(), out1.into_value()])
+    calls::boxed_t_w_w(ops::geqrf_out, a)
 }
 fn geqrf_out_adaptor(self_: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&GEQRF_OUT_INFO, &[&self_, &&*out0, &&*out1]) {
-        return ops::geqrf_out(self_, out0, out1);
-    }
-    let v = call_fallback(&GEQRF_OUT_INFO, &[&self_, &&*out0, &&*out1])?;
-    *out0 = arg(&v, 0)?;
-    *out1 = arg(&v, 1)?;
-    Ok(())
+    calls::adapt_t_w_w(&GEQRF_OUT_INFO, ops::geqrf_out, self_, out0, out1)
 }
 
 /// A back end's kernel of `linalg_householder_product`.
@@ -355,16 +321,19 @@ pub type LinalgHouseholderProductKernel = fn(&args::LinalgHouseholderProduct, &T
 /// The kernels of `linalg_householder_product`.
 pub static LINALG_HOUSEHOLDER_PRODUCT_KERNEL: Kernel<LinalgHouseholderProductKernel> = Kernel::new(
     f::linalg_householder_product_cpu,
-    &[&LINALG_HOUSEHOLDER_PRODUCT, &LINALG_HOUSEHOLDER_PRODUCT_OUT],
+    &[LINALG_HOUSEHOLDER_PRODUCT.any(), LINALG_HOUSEHOLDER_PRODUCT_OUT.any()],
 );
 
 fn linalg_householder_product_slot(input: &Tensor, tau: &Tensor) -> Result<Tensor> {
     let given = args::LinalgHouseholderProduct { input, tau };
-    let m = f::linalg_householder_product_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = LINALG_HOUSEHOLDER_PRODUCT_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::linalg_householder_product_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(
+        LINALG_HOUSEHOLDER_PRODUCT_KERNEL
+            .run(m.device, &mut |kernel: LinalgHouseholderProductKernel| -> Result<()> {
+                kernel(&given, &o)
+            })
+    );
     Ok(o)
 }
 /// Type of [`LINALG_HOUSEHOLDER_PRODUCT`].
@@ -406,22 +375,22 @@ pub(super) static LINALG_HOUSEHOLDER_PRODUCT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_householder_product_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::linalg_householder_product(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::linalg_householder_product, a)
 }
 fn linalg_householder_product_adaptor(input: &Tensor, tau: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&LINALG_HOUSEHOLDER_PRODUCT_INFO, &[&input, &tau]) {
-        return ops::linalg_householder_product(input, tau);
-    }
-    fallback(&LINALG_HOUSEHOLDER_PRODUCT_INFO, &[&input, &tau])
+    calls::adapt_t_t_to_t(&LINALG_HOUSEHOLDER_PRODUCT_INFO, ops::linalg_householder_product, input, tau)
 }
 
 fn linalg_householder_product_out_slot(input: &Tensor, tau: &Tensor, out: &mut Tensor) -> Result<()> {
     let given = args::LinalgHouseholderProduct { input, tau };
-    let m = f::linalg_householder_product_shape(&given)?;
-    let o0 = m.out(&OutDtype::CastOr("torch.linalg.householder_product: Expected result to be safely castable from {want} dtype, but got result with dtype {got}"), out, &[input, tau])?;
-    if let Some(kernel) = LINALG_HOUSEHOLDER_PRODUCT_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o0.tensor()))?;
-    }
+    let m = or_return!(f::linalg_householder_product_shape(&given));
+    let o0 = or_return!(m.out(&OutDtype::CastOr("torch.linalg.householder_product: Expected result to be safely castable from {want} dtype, but got result with dtype {got}"), out, &[input, tau]));
+    or_return!(
+        LINALG_HOUSEHOLDER_PRODUCT_KERNEL
+            .run(m.device, &mut |kernel: LinalgHouseholderProductKernel| -> Result<()> {
+                kernel(&given, o0.tensor())
+            })
+    );
     o0.finish()
 }
 /// Type of [`LINALG_HOUSEHOLDER_PRODUCT_OUT`].
@@ -460,17 +429,16 @@ pub(super) static LINALG_HOUSEHOLDER_PRODUCT_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LINALG_HOUSEHOLDER_PRODUCT_INFO),
 };
 fn linalg_householder_product_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::linalg_householder_product_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_w(ops::linalg_householder_product_out, a)
 }
 fn linalg_householder_product_out_adaptor(input: &Tensor, tau: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&LINALG_HOUSEHOLDER_PRODUCT_OUT_INFO, &[&input, &tau, &&*out]) {
-        return ops::linalg_householder_product_out(input, tau, out);
-    }
-    let v = call_fallback(&LINALG_HOUSEHOLDER_PRODUCT_OUT_INFO, &[&input, &tau, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_w(
+        &LINALG_HOUSEHOLDER_PRODUCT_OUT_INFO,
+        ops::linalg_householder_product_out,
+        input,
+        tau,
+        out,
+    )
 }
 
 /// Type of [`ORGQR`].
@@ -504,18 +472,15 @@ pub(super) static ORGQR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn orgqr_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::orgqr(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::orgqr, a)
 }
 fn orgqr_adaptor(self_: &Tensor, input2: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&ORGQR_INFO, &[&self_, &input2]) {
-        return ops::orgqr(self_, input2);
-    }
-    fallback(&ORGQR_INFO, &[&self_, &input2])
+    calls::adapt_t_t_to_t(&ORGQR_INFO, ops::orgqr, self_, input2)
 }
 
 fn orgqr_out_cpu(self_: &Tensor, input2: &Tensor, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("orgqr", &[self_, input2], &[&*out])?;
-    let r = f::orgqr(self_, input2)?;
+    let r = or_return!(f::orgqr(self_, input2));
     out::copy_to_out_as_it_lies(&OutDtype::Cast, out, &r)
 }
 /// Type of [`ORGQR_OUT`].
@@ -546,23 +511,16 @@ pub(super) static ORGQR_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&ORGQR_INFO),
 };
 fn orgqr_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::orgqr_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_w(ops::orgqr_out, a)
 }
 fn orgqr_out_adaptor(self_: &Tensor, input2: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&ORGQR_OUT_INFO, &[&self_, &input2, &&*out]) {
-        return ops::orgqr_out(self_, input2, out);
-    }
-    let v = call_fallback(&ORGQR_OUT_INFO, &[&self_, &input2, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_w(&ORGQR_OUT_INFO, ops::orgqr_out, self_, input2, out)
 }
 
 /// A back end's kernel of `ormqr`.
 pub type OrmqrKernel = fn(&args::Ormqr, &Tensor) -> Result<()>;
 /// The kernels of `ormqr`.
-pub static ORMQR_KERNEL: Kernel<OrmqrKernel> = Kernel::new(f::ormqr_cpu, &[&ORMQR, &ORMQR_OUT]);
+pub static ORMQR_KERNEL: Kernel<OrmqrKernel> = Kernel::new(f::ormqr_cpu, &[ORMQR.any(), ORMQR_OUT.any()]);
 
 fn ormqr_slot(
     self_: &Tensor,
@@ -572,11 +530,9 @@ fn ormqr_slot(
     transpose: bool,
 ) -> Result<Tensor> {
     let given = args::Ormqr { self_, input2, input3, left, transpose };
-    let m = f::ormqr_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = ORMQR_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::ormqr_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(ORMQR_KERNEL.run(m.device, &mut |kernel: OrmqrKernel| -> Result<()> { kernel(&given, &o) }));
     Ok(o)
 }
 /// Type of [`ORMQR`].
@@ -620,7 +576,7 @@ pub(super) static ORMQR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn ormqr_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::ormqr(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values()
+    calls::boxed_t_t_t_b_b_to_t(ops::ormqr, a)
 }
 fn ormqr_adaptor(
     self_: &Tensor,
@@ -629,10 +585,7 @@ fn ormqr_adaptor(
     left: bool,
     transpose: bool,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&ORMQR_INFO, &[&self_, &input2, &input3, &left, &transpose]) {
-        return ops::ormqr(self_, input2, input3, left, transpose);
-    }
-    fallback(&ORMQR_INFO, &[&self_, &input2, &input3, &left, &transpose])
+    calls::adapt_t_t_t_b_b_to_t(&ORMQR_INFO, ops::ormqr, self_, input2, input3, left, transpose)
 }
 
 fn ormqr_out_slot(
@@ -644,11 +597,11 @@ fn ormqr_out_slot(
     out: &mut Tensor,
 ) -> Result<()> {
     let given = args::Ormqr { self_, input2, input3, left, transpose };
-    let m = f::ormqr_shape(&given)?;
-    let o0 = m.out(&OutDtype::Exact("torch.ormqr: Expected input and result to have the same dtype, but input has dtype{want} and result has dtype {got}"), out, &[self_, input2, input3])?;
-    if let Some(kernel) = ORMQR_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o0.tensor()))?;
-    }
+    let m = or_return!(f::ormqr_shape(&given));
+    let o0 = or_return!(m.out(&OutDtype::Exact("torch.ormqr: Expected input and result to have the same dtype, but input has dtype{want} and result has dtype {got}"), out, &[self_, input2, input3]));
+    or_return!(
+        ORMQR_KERNEL.run(m.device, &mut |kernel: OrmqrKernel| -> Result<()> { kernel(&given, o0.tensor()) })
+    );
     o0.finish()
 }
 /// Type of [`ORMQR_OUT`].
@@ -690,16 +643,7 @@ pub(super) static ORMQR_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&ORMQR_INFO),
 };
 fn ormqr_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 5)?;
-    ops::ormqr_out(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        tensor_arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        &mut out,
-    )?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_t_b_b_w(ops::ormqr_out, a)
 }
 fn ormqr_out_adaptor(
     self_: &Tensor,
@@ -709,10 +653,5 @@ fn ormqr_out_adaptor(
     transpose: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&ORMQR_OUT_INFO, &[&self_, &input2, &input3, &left, &transpose, &&*out]) {
-        return ops::ormqr_out(self_, input2, input3, left, transpose, out);
-    }
-    let v = call_fallback(&ORMQR_OUT_INFO, &[&self_, &input2, &input3, &left, &transpose, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_t_b_b_w(&ORMQR_OUT_INFO, ops::ormqr_out, self_, input2, input3, left, transpose, out)
 }

@@ -24,9 +24,9 @@ impl Backward for LinalgQrBackward {
     const NAME: &'static str = "LinalgQrBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let mode = &self.mode[..];
-        let result0 = &self.result0.unpack_last(cx, "result0")?;
-        let result1 = &self.result1.unpack_last(cx, "result1")?;
-        let g0 = Some(qr_backward(grads, &result0, &result1, mode)?);
+        let result0 = &or_return!(self.result0.unpack_last(cx, "result0"));
+        let result1 = &or_return!(self.result1.unpack_last(cx, "result1"));
+        let g0 = Some(or_return!(qr_backward(grads, &result0, &result1, mode)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -36,7 +36,10 @@ impl Backward for LinalgQrBackward {
 }
 pub(super) fn linalg_qr_autograd(a: &Tensor, mode: &str) -> Result<(Tensor, Tensor)> {
     let rec = rt::recording(&[a]);
-    let (out0, out1) = rt::below(|| ops::linalg_qr(a, mode))?;
+    let (out0, out1) = or_return!({
+        let _below = rt::Below::new();
+        ops::linalg_qr(a, mode)
+    });
     if rec {
         let edges = Edges::of([Some(a)]);
         let body = LinalgQrBackward {
@@ -47,16 +50,16 @@ pub(super) fn linalg_qr_autograd(a: &Tensor, mode: &str) -> Result<(Tensor, Tens
         rt::record_multi(&[&out0, &out1], edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[a]) {
-        let t = rt::jvp(|| {
+        let t = {
             let duals: &[&Tensor] = &[a];
-            rt::transposed(duals, &[a], |mut given| {
+            rt::transposed(duals, &[a], &mut |mut given: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
                 let a = given.one()?;
                 let r = ops::linalg_qr(a, mode)?;
                 Ok(vec![r.0, r.1])
             })
-        })?;
+        }?;
         for (o, t) in [&out0, &out1].into_iter().zip(t) {
-            rt::set_tangent(o, Some(t))?;
+            rt::set_tangent(o, Ok(Some(t)))?;
         }
     }
     Ok((out0, out1))
@@ -68,45 +71,50 @@ pub(super) fn linalg_qr_out_autograd(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("linalg_qr", &[a], &[&*out0, &*out1])?;
-    rt::below(|| ops::linalg_qr_out(a, mode, out0, out1))
+    or_return!(rt::check_out("linalg_qr", &[a], &[&*out0, &*out1]));
+    let _below = rt::Below::new();
+    ops::linalg_qr_out(a, mode, out0, out1)
 }
 /// Node of `geqrf`.
 pub struct GeqrfBackward;
 impl Backward for GeqrfBackward {
     const NAME: &'static str = "GeqrfBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
-        let g0 = Some(no_geqrf()?);
+        let g0 = Some(or_return!(no_geqrf()));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 pub(super) fn geqrf_autograd(self_: &Tensor) -> Result<(Tensor, Tensor)> {
     let rec = rt::recording(&[self_]);
-    let (out0, out1) = rt::below(|| ops::geqrf(self_))?;
+    let (out0, out1) = or_return!({
+        let _below = rt::Below::new();
+        ops::geqrf(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = GeqrfBackward;
         rt::record_multi(&[&out0, &out1], edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
+        let t = {
             let duals: &[&Tensor] = &[self_];
-            rt::transposed(duals, &[self_], |mut a| {
+            rt::transposed(duals, &[self_], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
                 let self_ = a.one()?;
                 let r = ops::geqrf(self_)?;
                 Ok(vec![r.0, r.1])
             })
-        })?;
+        }?;
         for (o, t) in [&out0, &out1].into_iter().zip(t) {
-            rt::set_tangent(o, Some(t))?;
+            rt::set_tangent(o, Ok(Some(t)))?;
         }
     }
     Ok((out0, out1))
 }
 
 pub(super) fn geqrf_out_autograd(self_: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
-    rt::check_out("geqrf", &[self_], &[&*out0, &*out1])?;
-    rt::below(|| ops::geqrf_out(self_, out0, out1))
+    or_return!(rt::check_out("geqrf", &[self_], &[&*out0, &*out1]));
+    let _below = rt::Below::new();
+    ops::geqrf_out(self_, out0, out1)
 }
 /// Node of `linalg_householder_product`.
 pub struct LinalgHouseholderProductBackward {
@@ -120,9 +128,9 @@ impl Backward for LinalgHouseholderProductBackward {
         let need = cx.needs();
         let need = &need[..];
         let [g0, g1] = if cx.need(0) || cx.need(1) {
-            let input = &self.input.unpack_last(cx, "input")?;
-            let tau = &self.tau.unpack_last(cx, "tau")?;
-            householder_backward(grad, input, tau, need)?
+            let input = &or_return!(self.input.unpack_last(cx, "input"));
+            let tau = &or_return!(self.tau.unpack_last(cx, "tau"));
+            or_return!(householder_backward(grad, input, tau, need))
         } else {
             [None, None]
         };
@@ -136,30 +144,30 @@ impl Backward for LinalgHouseholderProductBackward {
 #[cold]
 #[inline(never)]
 fn linalg_householder_product_tangent(input: &Tensor, tau: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let duals: &[&Tensor] = &[input, tau];
-        rt::transposed(duals, &[input, tau], |mut a| {
-            let input = a.one()?;
-            let tau = a.one()?;
-            let r = ops::linalg_householder_product(input, tau)?;
-            Ok(vec![r])
-        })
-        .map(|t| t.into_iter().next())
+    let duals: &[&Tensor] = &[input, tau];
+    rt::transposed_one(duals, &[input, tau], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
+        let input = a.one()?;
+        let tau = a.one()?;
+        let r = ops::linalg_householder_product(input, tau)?;
+        Ok(vec![r])
     })
 }
 
 pub(super) fn linalg_householder_product_autograd(input: &Tensor, tau: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[input, tau]);
-    let mut out = rt::below(|| ops::linalg_householder_product(input, tau))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::linalg_householder_product(input, tau)
+    });
     if rec {
         let edges = Edges::of([Some(input), Some(tau)]);
         let body = LinalgHouseholderProductBackward { input: Saved::input(input), tau: Saved::input(tau) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[input, tau]) {
-        let t = linalg_householder_product_tangent(input, tau)?;
-        rt::set_tangent(&out, t)?;
+        let t = linalg_householder_product_tangent(input, tau);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -169,8 +177,9 @@ pub(super) fn linalg_householder_product_out_autograd(
     tau: &Tensor,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("linalg_householder_product", &[input, tau], &[&*out])?;
-    rt::below(|| ops::linalg_householder_product_out(input, tau, out))
+    or_return!(rt::check_out("linalg_householder_product", &[input, tau], &[&*out]));
+    let _below = rt::Below::new();
+    ops::linalg_householder_product_out(input, tau, out)
 }
 /// Node of `ormqr`.
 pub struct OrmqrBackward {
@@ -189,10 +198,10 @@ impl Backward for OrmqrBackward {
         let left = self.left;
         let transpose = self.transpose;
         let [g0, g1, g2] = if cx.need(0) || cx.need(1) || cx.need(2) {
-            let input2 = &self.input2.unpack_last(cx, "input2")?;
-            let input3 = &self.input3.unpack_last(cx, "input3")?;
-            let self_ = &self.self_.unpack_last(cx, "self")?;
-            ormqr_backward(grad, self_, input2, input3, left, transpose, need)?
+            let input2 = &or_return!(self.input2.unpack_last(cx, "input2"));
+            let input3 = &or_return!(self.input3.unpack_last(cx, "input3"));
+            let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+            or_return!(ormqr_backward(grad, self_, input2, input3, left, transpose, need))
         } else {
             [None, None, None]
         };
@@ -213,16 +222,13 @@ fn ormqr_tangent(
     left: bool,
     transpose: bool,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let duals: &[&Tensor] = &[self_, input2, input3];
-        rt::transposed(duals, &[self_, input2, input3], |mut a| {
-            let self_ = a.one()?;
-            let input2 = a.one()?;
-            let input3 = a.one()?;
-            let r = ops::ormqr(self_, input2, input3, left, transpose)?;
-            Ok(vec![r])
-        })
-        .map(|t| t.into_iter().next())
+    let duals: &[&Tensor] = &[self_, input2, input3];
+    rt::transposed_one(duals, &[self_, input2, input3], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
+        let self_ = a.one()?;
+        let input2 = a.one()?;
+        let input3 = a.one()?;
+        let r = ops::ormqr(self_, input2, input3, left, transpose)?;
+        Ok(vec![r])
     })
 }
 
@@ -234,7 +240,10 @@ pub(super) fn ormqr_autograd(
     transpose: bool,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[self_, input2, input3]);
-    let mut out = rt::below(|| ops::ormqr(self_, input2, input3, left, transpose))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::ormqr(self_, input2, input3, left, transpose)
+    });
     if rec {
         let edges = Edges::of([Some(self_), Some(input2), Some(input3)]);
         let body = OrmqrBackward {
@@ -244,12 +253,12 @@ pub(super) fn ormqr_autograd(
             self_: Saved::input(self_),
             transpose,
         };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, input2, input3]) {
-        let t = ormqr_tangent(self_, input2, input3, left, transpose)?;
-        rt::set_tangent(&out, t)?;
+        let t = ormqr_tangent(self_, input2, input3, left, transpose);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -262,6 +271,7 @@ pub(super) fn ormqr_out_autograd(
     transpose: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("ormqr", &[self_, input2, input3], &[&*out])?;
-    rt::below(|| ops::ormqr_out(self_, input2, input3, left, transpose, out))
+    or_return!(rt::check_out("ormqr", &[self_, input2, input3], &[&*out]));
+    let _below = rt::Below::new();
+    ops::ormqr_out(self_, input2, input3, left, transpose, out)
 }

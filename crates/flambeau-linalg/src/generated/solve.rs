@@ -3,7 +3,7 @@
 //! Operators of the family `solve`.
 
 #[allow(unused_imports)]
-use super::{D, a, args, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, calls, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::solve as f;
 
@@ -11,7 +11,7 @@ use crate::ops::solve as f;
 pub type LinalgSolveWithFactorsKernel = fn(&args::LinalgSolveWithFactors, [&Tensor; 4]) -> Result<()>;
 /// The kernels of `_linalg_solve_ex`.
 pub static LINALG_SOLVE_WITH_FACTORS_KERNEL: Kernel<LinalgSolveWithFactorsKernel> =
-    Kernel::new(f::linalg_solve_with_factors_cpu, &[&LINALG_SOLVE_WITH_FACTORS]);
+    Kernel::new(f::linalg_solve_with_factors_cpu, &[LINALG_SOLVE_WITH_FACTORS.any()]);
 
 fn linalg_solve_with_factors_slot(
     a: &Tensor,
@@ -20,11 +20,19 @@ fn linalg_solve_with_factors_slot(
     check_errors: bool,
 ) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
     let given = args::LinalgSolveWithFactors { a, b, left, check_errors };
-    let m = f::linalg_solve_with_factors_shape(&given)?;
-    let o = [m[0].alloc()?, m[1].alloc()?, m[2].alloc()?, m[3].alloc()?];
-    if let Some(kernel) = LINALG_SOLVE_WITH_FACTORS_KERNEL.of(m[0].device)? {
-        soft(|| kernel(&given, [&o[0], &o[1], &o[2], &o[3]]))?;
-    }
+    let m = or_return!(f::linalg_solve_with_factors_shape(&given));
+    let o = [
+        or_return!(m[0].alloc()),
+        or_return!(m[1].alloc()),
+        or_return!(m[2].alloc()),
+        or_return!(m[3].alloc()),
+    ];
+    or_return!(LINALG_SOLVE_WITH_FACTORS_KERNEL.run(
+        m[0].device,
+        &mut |kernel: LinalgSolveWithFactorsKernel| -> Result<()> {
+            kernel(&given, [&o[0], &o[1], &o[2], &o[3]])
+        }
+    ));
     let [o0, o1, o2, o3] = o;
     Ok((o0, o1, o2, o3))
 }
@@ -66,8 +74,13 @@ pub(super) static LINALG_SOLVE_WITH_FACTORS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_solve_with_factors_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::linalg_solve_with_factors(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?
-        .into_values()
+    or_return!(ops::linalg_solve_with_factors(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3))
+    ))
+    .into_values()
 }
 fn linalg_solve_with_factors_adaptor(
     a: &Tensor,
@@ -75,10 +88,9 @@ fn linalg_solve_with_factors_adaptor(
     left: bool,
     check_errors: bool,
 ) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
-    if let Some(_seen) = watched(&LINALG_SOLVE_WITH_FACTORS_INFO, &[&a, &b, &left, &check_errors]) {
-        return ops::linalg_solve_with_factors(a, b, left, check_errors);
-    }
-    fallback(&LINALG_SOLVE_WITH_FACTORS_INFO, &[&a, &b, &left, &check_errors])
+    adapted(&LINALG_SOLVE_WITH_FACTORS_INFO, &[&a, &b, &left, &check_errors], &mut |()| {
+        ops::linalg_solve_with_factors(a, b, left, check_errors)
+    })
 }
 
 /// Type of [`LINALG_SOLVE_EX`].
@@ -111,7 +123,13 @@ pub(super) static LINALG_SOLVE_EX_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_solve_ex_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::linalg_solve_ex(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
+    or_return!(ops::linalg_solve_ex(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3))
+    ))
+    .into_values()
 }
 fn linalg_solve_ex_adaptor(
     a: &Tensor,
@@ -119,10 +137,9 @@ fn linalg_solve_ex_adaptor(
     left: bool,
     check_errors: bool,
 ) -> Result<(Tensor, Tensor)> {
-    if let Some(_seen) = watched(&LINALG_SOLVE_EX_INFO, &[&a, &b, &left, &check_errors]) {
-        return ops::linalg_solve_ex(a, b, left, check_errors);
-    }
-    fallback(&LINALG_SOLVE_EX_INFO, &[&a, &b, &left, &check_errors])
+    adapted(&LINALG_SOLVE_EX_INFO, &[&a, &b, &left, &check_errors], &mut |()| {
+        ops::linalg_solve_ex(a, b, left, check_errors)
+    })
 }
 
 fn linalg_solve_ex_out_cpu(
@@ -134,7 +151,7 @@ fn linalg_solve_ex_out_cpu(
     out1: &mut Tensor,
 ) -> Result<()> {
     out::refuse_gradients("_linalg_solve_ex", &[a, b], &[&*out0, &*out1])?;
-    let r = f::linalg_solve_ex(a, b, left, check_errors)?;
+    let r = or_return!(f::linalg_solve_ex(a, b, left, check_errors));
     out::copy_to_out(&OutDtype::EXACT, out0, &r.0)?;
     out::copy_to_out(&OutDtype::EXACT, out1, &r.1)
 }
@@ -170,16 +187,16 @@ pub(super) static LINALG_SOLVE_EX_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LINALG_SOLVE_EX_INFO),
 };
 fn linalg_solve_ex_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out0 = arg::<Tensor>(a, 4)?;
-    let mut out1 = arg::<Tensor>(a, 5)?;
-    ops::linalg_solve_ex_out(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        arg(a, 2)?,
-        arg(a, 3)?,
+    let mut out0 = or_return!(arg::<Tensor>(a, 4));
+    let mut out1 = or_return!(arg::<Tensor>(a, 5));
+    or_return!(ops::linalg_solve_ex_out(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
         &mut out0,
-        &mut out1,
-    )?;
+        &mut out1
+    ));
     Ok(vec![out0.into_value(), out1.into_value()])
 }
 fn linalg_solve_ex_out_adaptor(
@@ -190,13 +207,13 @@ fn linalg_solve_ex_out_adaptor(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&LINALG_SOLVE_EX_OUT_INFO, &[&a, &b, &left, &check_errors, &&*out0, &&*out1])
-    {
+    let values_: &[&dyn AsValue] = &[&a, &b, &left, &check_errors, &&*out0, &&*out1];
+    if let Some(_seen) = watched(&LINALG_SOLVE_EX_OUT_INFO, values_) {
         return ops::linalg_solve_ex_out(a, b, left, check_errors, out0, out1);
     }
-    let v = call_fallback(&LINALG_SOLVE_EX_OUT_INFO, &[&a, &b, &left, &check_errors, &&*out0, &&*out1])?;
-    *out0 = arg(&v, 0)?;
-    *out1 = arg(&v, 1)?;
+    let v = or_return!(call_fallback(&LINALG_SOLVE_EX_OUT_INFO, values_));
+    *out0 = or_return!(arg(&v, 0));
+    *out1 = or_return!(arg(&v, 1));
     Ok(())
 }
 
@@ -236,18 +253,15 @@ pub(super) static LINALG_SOLVE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_solve_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::linalg_solve(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_t_b_to_t(ops::linalg_solve, a)
 }
 fn linalg_solve_adaptor(a: &Tensor, b: &Tensor, left: bool) -> Result<Tensor> {
-    if let Some(_seen) = watched(&LINALG_SOLVE_INFO, &[&a, &b, &left]) {
-        return ops::linalg_solve(a, b, left);
-    }
-    fallback(&LINALG_SOLVE_INFO, &[&a, &b, &left])
+    calls::adapt_t_t_b_to_t(&LINALG_SOLVE_INFO, ops::linalg_solve, a, b, left)
 }
 
 fn linalg_solve_out_cpu(a: &Tensor, b: &Tensor, left: bool, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("_linalg_solve_ex", &[a, b], &[&*out])?;
-    let r = f::linalg_solve(a, b, left)?;
+    let r = or_return!(f::linalg_solve(a, b, left));
     out::copy_to_out_as_it_lies(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`LINALG_SOLVE_OUT`].
@@ -280,24 +294,19 @@ pub(super) static LINALG_SOLVE_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LINALG_SOLVE_INFO),
 };
 fn linalg_solve_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 3)?;
-    ops::linalg_solve_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_b_w(ops::linalg_solve_out, a)
 }
 fn linalg_solve_out_adaptor(a: &Tensor, b: &Tensor, left: bool, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&LINALG_SOLVE_OUT_INFO, &[&a, &b, &left, &&*out]) {
-        return ops::linalg_solve_out(a, b, left, out);
-    }
-    let v = call_fallback(&LINALG_SOLVE_OUT_INFO, &[&a, &b, &left, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_b_w(&LINALG_SOLVE_OUT_INFO, ops::linalg_solve_out, a, b, left, out)
 }
 
 /// A back end's kernel of `linalg_solve_triangular`.
 pub type LinalgSolveTriangularKernel = fn(&args::LinalgSolveTriangular, &Tensor) -> Result<()>;
 /// The kernels of `linalg_solve_triangular`.
-pub static LINALG_SOLVE_TRIANGULAR_KERNEL: Kernel<LinalgSolveTriangularKernel> =
-    Kernel::new(f::linalg_solve_triangular_cpu, &[&LINALG_SOLVE_TRIANGULAR, &LINALG_SOLVE_TRIANGULAR_OUT]);
+pub static LINALG_SOLVE_TRIANGULAR_KERNEL: Kernel<LinalgSolveTriangularKernel> = Kernel::new(
+    f::linalg_solve_triangular_cpu,
+    &[LINALG_SOLVE_TRIANGULAR.any(), LINALG_SOLVE_TRIANGULAR_OUT.any()],
+);
 
 fn linalg_solve_triangular_slot(
     self_: &Tensor,
@@ -307,11 +316,12 @@ fn linalg_solve_triangular_slot(
     unitriangular: bool,
 ) -> Result<Tensor> {
     let given = args::LinalgSolveTriangular { self_, b, upper, left, unitriangular };
-    let m = f::linalg_solve_triangular_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = LINALG_SOLVE_TRIANGULAR_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::linalg_solve_triangular_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(
+        LINALG_SOLVE_TRIANGULAR_KERNEL
+            .run(m.device, &mut |kernel: LinalgSolveTriangularKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`LINALG_SOLVE_TRIANGULAR`].
@@ -352,8 +362,14 @@ pub(super) static LINALG_SOLVE_TRIANGULAR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_solve_triangular_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::linalg_solve_triangular(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
-        .into_values()
+    or_return!(ops::linalg_solve_triangular(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4))
+    ))
+    .into_values()
 }
 fn linalg_solve_triangular_adaptor(
     self_: &Tensor,
@@ -362,11 +378,9 @@ fn linalg_solve_triangular_adaptor(
     left: bool,
     unitriangular: bool,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&LINALG_SOLVE_TRIANGULAR_INFO, &[&self_, &b, &upper, &left, &unitriangular])
-    {
-        return ops::linalg_solve_triangular(self_, b, upper, left, unitriangular);
-    }
-    fallback(&LINALG_SOLVE_TRIANGULAR_INFO, &[&self_, &b, &upper, &left, &unitriangular])
+    adapted(&LINALG_SOLVE_TRIANGULAR_INFO, &[&self_, &b, &upper, &left, &unitriangular], &mut |()| {
+        ops::linalg_solve_triangular(self_, b, upper, left, unitriangular)
+    })
 }
 
 fn linalg_solve_triangular_out_slot(
@@ -378,11 +392,15 @@ fn linalg_solve_triangular_out_slot(
     out: &mut Tensor,
 ) -> Result<()> {
     let given = args::LinalgSolveTriangular { self_, b, upper, left, unitriangular };
-    let m = f::linalg_solve_triangular_shape(&given)?;
-    let o0 = m.out(&OutDtype::Exact("expected scalar type {want} but found {got}"), out, &[self_, b])?;
-    if let Some(kernel) = LINALG_SOLVE_TRIANGULAR_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o0.tensor()))?;
-    }
+    let m = or_return!(f::linalg_solve_triangular_shape(&given));
+    let o0 =
+        or_return!(m.out(&OutDtype::Exact("expected scalar type {want} but found {got}"), out, &[self_, b]));
+    or_return!(
+        LINALG_SOLVE_TRIANGULAR_KERNEL
+            .run(m.device, &mut |kernel: LinalgSolveTriangularKernel| -> Result<()> {
+                kernel(&given, o0.tensor())
+            })
+    );
     o0.finish()
 }
 /// Type of [`LINALG_SOLVE_TRIANGULAR_OUT`].
@@ -424,15 +442,15 @@ pub(super) static LINALG_SOLVE_TRIANGULAR_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LINALG_SOLVE_TRIANGULAR_INFO),
 };
 fn linalg_solve_triangular_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 5)?;
-    ops::linalg_solve_triangular_out(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        &mut out,
-    )?;
+    let mut out = or_return!(arg::<Tensor>(a, 5));
+    or_return!(ops::linalg_solve_triangular_out(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        &mut out
+    ));
     Ok(vec![out.into_value()])
 }
 fn linalg_solve_triangular_out_adaptor(
@@ -443,16 +461,12 @@ fn linalg_solve_triangular_out_adaptor(
     unitriangular: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) =
-        watched(&LINALG_SOLVE_TRIANGULAR_OUT_INFO, &[&self_, &b, &upper, &left, &unitriangular, &&*out])
-    {
+    let values_: &[&dyn AsValue] = &[&self_, &b, &upper, &left, &unitriangular, &&*out];
+    if let Some(_seen) = watched(&LINALG_SOLVE_TRIANGULAR_OUT_INFO, values_) {
         return ops::linalg_solve_triangular_out(self_, b, upper, left, unitriangular, out);
     }
-    let v = call_fallback(
-        &LINALG_SOLVE_TRIANGULAR_OUT_INFO,
-        &[&self_, &b, &upper, &left, &unitriangular, &&*out],
-    )?;
-    *out = arg(&v, 0)?;
+    let v = or_return!(call_fallback(&LINALG_SOLVE_TRIANGULAR_OUT_INFO, values_));
+    *out = or_return!(arg(&v, 0));
     Ok(())
 }
 
@@ -494,8 +508,14 @@ pub(super) static TRIANGULAR_SOLVE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn triangular_solve_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::triangular_solve(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
-        .into_values()
+    or_return!(ops::triangular_solve(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4))
+    ))
+    .into_values()
 }
 fn triangular_solve_adaptor(
     self_: &Tensor,
@@ -504,10 +524,9 @@ fn triangular_solve_adaptor(
     transpose: bool,
     unitriangular: bool,
 ) -> Result<(Tensor, Tensor)> {
-    if let Some(_seen) = watched(&TRIANGULAR_SOLVE_INFO, &[&self_, &a, &upper, &transpose, &unitriangular]) {
-        return ops::triangular_solve(self_, a, upper, transpose, unitriangular);
-    }
-    fallback(&TRIANGULAR_SOLVE_INFO, &[&self_, &a, &upper, &transpose, &unitriangular])
+    adapted(&TRIANGULAR_SOLVE_INFO, &[&self_, &a, &upper, &transpose, &unitriangular], &mut |()| {
+        ops::triangular_solve(self_, a, upper, transpose, unitriangular)
+    })
 }
 
 fn triangular_solve_out_cpu(
@@ -520,7 +539,7 @@ fn triangular_solve_out_cpu(
     out1: &mut Tensor,
 ) -> Result<()> {
     out::refuse_gradients("triangular_solve", &[self_, a], &[&*out0, &*out1])?;
-    let r = f::triangular_solve(self_, a, upper, transpose, unitriangular)?;
+    let r = or_return!(f::triangular_solve(self_, a, upper, transpose, unitriangular));
     out::copy_to_out_as_it_lies(&OutDtype::EXACT, out0, &r.0)?;
     out::copy_to_out_as_it_lies(&OutDtype::EXACT, out1, &r.1)
 }
@@ -558,17 +577,17 @@ pub(super) static TRIANGULAR_SOLVE_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&TRIANGULAR_SOLVE_INFO),
 };
 fn triangular_solve_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out0 = arg::<Tensor>(a, 5)?;
-    let mut out1 = arg::<Tensor>(a, 6)?;
-    ops::triangular_solve_out(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
+    let mut out0 = or_return!(arg::<Tensor>(a, 5));
+    let mut out1 = or_return!(arg::<Tensor>(a, 6));
+    or_return!(ops::triangular_solve_out(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
         &mut out0,
-        &mut out1,
-    )?;
+        &mut out1
+    ));
     Ok(vec![out0.into_value(), out1.into_value()])
 }
 fn triangular_solve_out_adaptor(
@@ -580,18 +599,13 @@ fn triangular_solve_out_adaptor(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(
-        &TRIANGULAR_SOLVE_OUT_INFO,
-        &[&self_, &a, &upper, &transpose, &unitriangular, &&*out0, &&*out1],
-    ) {
+    let values_: &[&dyn AsValue] = &[&self_, &a, &upper, &transpose, &unitriangular, &&*out0, &&*out1];
+    if let Some(_seen) = watched(&TRIANGULAR_SOLVE_OUT_INFO, values_) {
         return ops::triangular_solve_out(self_, a, upper, transpose, unitriangular, out0, out1);
     }
-    let v = call_fallback(
-        &TRIANGULAR_SOLVE_OUT_INFO,
-        &[&self_, &a, &upper, &transpose, &unitriangular, &&*out0, &&*out1],
-    )?;
-    *out0 = arg(&v, 0)?;
-    *out1 = arg(&v, 1)?;
+    let v = or_return!(call_fallback(&TRIANGULAR_SOLVE_OUT_INFO, values_));
+    *out0 = or_return!(arg(&v, 0));
+    *out1 = or_return!(arg(&v, 1));
     Ok(())
 }
 
@@ -599,15 +613,15 @@ fn triangular_solve_out_adaptor(
 pub type LinalgDetKernel = fn(&args::LinalgDet, &Tensor) -> Result<()>;
 /// The kernels of `linalg_det`.
 pub static LINALG_DET_KERNEL: Kernel<LinalgDetKernel> =
-    Kernel::new(f::linalg_det_cpu, &[&LINALG_DET, &LINALG_DET_OUT]);
+    Kernel::new(f::linalg_det_cpu, &[LINALG_DET.any(), LINALG_DET_OUT.any()]);
 
 fn linalg_det_slot(a: &Tensor) -> Result<Tensor> {
     let given = args::LinalgDet { a };
-    let m = f::linalg_det_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = LINALG_DET_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::linalg_det_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(
+        LINALG_DET_KERNEL.run(m.device, &mut |kernel: LinalgDetKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`LINALG_DET`].
@@ -639,22 +653,20 @@ pub(super) static LINALG_DET_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_det_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::linalg_det(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::linalg_det, a)
 }
 fn linalg_det_adaptor(a: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&LINALG_DET_INFO, &[&a]) {
-        return ops::linalg_det(a);
-    }
-    fallback(&LINALG_DET_INFO, &[&a])
+    calls::adapt_t_to_t(&LINALG_DET_INFO, ops::linalg_det, a)
 }
 
 fn linalg_det_out_slot(a: &Tensor, out: &mut Tensor) -> Result<()> {
     let given = args::LinalgDet { a };
-    let m = f::linalg_det_shape(&given)?;
-    let o0 = m.out(&OutDtype::EXACT, out, &[a])?;
-    if let Some(kernel) = LINALG_DET_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o0.tensor()))?;
-    }
+    let m = or_return!(f::linalg_det_shape(&given));
+    let o0 = or_return!(m.out(&OutDtype::EXACT, out, &[a]));
+    or_return!(
+        LINALG_DET_KERNEL
+            .run(m.device, &mut |kernel: LinalgDetKernel| -> Result<()> { kernel(&given, o0.tensor()) })
+    );
     o0.finish()
 }
 /// Type of [`LINALG_DET_OUT`].
@@ -689,17 +701,10 @@ pub(super) static LINALG_DET_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LINALG_DET_INFO),
 };
 fn linalg_det_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::linalg_det_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::linalg_det_out, a)
 }
 fn linalg_det_out_adaptor(a: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&LINALG_DET_OUT_INFO, &[&a, &&*out]) {
-        return ops::linalg_det_out(a, out);
-    }
-    let v = call_fallback(&LINALG_DET_OUT_INFO, &[&a, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&LINALG_DET_OUT_INFO, ops::linalg_det_out, a, out)
 }
 
 /// Type of [`DET`].
@@ -723,13 +728,10 @@ pub(super) static DET_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn det_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::det(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::det, a)
 }
 fn det_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&DET_INFO, &[&self_]) {
-        return ops::det(self_);
-    }
-    fallback(&DET_INFO, &[&self_])
+    calls::adapt_t_to_t(&DET_INFO, ops::det, self_)
 }
 
 /// Type of [`LINALG_TENSORINV`].
@@ -764,18 +766,15 @@ pub(super) static LINALG_TENSORINV_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_tensorinv_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::linalg_tensorinv(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
+    or_return!(ops::linalg_tensorinv(or_return!(tensor_arg(a, 0)), or_return!(arg(a, 1)))).into_values()
 }
 fn linalg_tensorinv_adaptor(self_: &Tensor, ind: i64) -> Result<Tensor> {
-    if let Some(_seen) = watched(&LINALG_TENSORINV_INFO, &[&self_, &ind]) {
-        return ops::linalg_tensorinv(self_, ind);
-    }
-    fallback(&LINALG_TENSORINV_INFO, &[&self_, &ind])
+    adapted(&LINALG_TENSORINV_INFO, &[&self_, &ind], &mut |()| ops::linalg_tensorinv(self_, ind))
 }
 
 fn linalg_tensorinv_out_cpu(self_: &Tensor, ind: i64, out: &mut Tensor) -> Result<()> {
     out::refuse_leaves_late([&*out], |[own_out]| ops::linalg_tensorinv_out(self_, ind, own_out))?;
-    let r = f::linalg_tensorinv(self_, ind)?;
+    let r = or_return!(f::linalg_tensorinv(self_, ind));
     out::copy_to_out(
         &OutDtype::CastOr(
             "tensorinv: Expected result to be safely castable from {want} dtype, but got result with dtype {got}",
@@ -813,16 +812,17 @@ pub(super) static LINALG_TENSORINV_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LINALG_TENSORINV_INFO),
 };
 fn linalg_tensorinv_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::linalg_tensorinv_out(tensor_arg(a, 0)?, arg(a, 1)?, &mut out)?;
+    let mut out = or_return!(arg::<Tensor>(a, 2));
+    or_return!(ops::linalg_tensorinv_out(or_return!(tensor_arg(a, 0)), or_return!(arg(a, 1)), &mut out));
     Ok(vec![out.into_value()])
 }
 fn linalg_tensorinv_out_adaptor(self_: &Tensor, ind: i64, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&LINALG_TENSORINV_OUT_INFO, &[&self_, &ind, &&*out]) {
+    let values_: &[&dyn AsValue] = &[&self_, &ind, &&*out];
+    if let Some(_seen) = watched(&LINALG_TENSORINV_OUT_INFO, values_) {
         return ops::linalg_tensorinv_out(self_, ind, out);
     }
-    let v = call_fallback(&LINALG_TENSORINV_OUT_INFO, &[&self_, &ind, &&*out])?;
-    *out = arg(&v, 0)?;
+    let v = or_return!(call_fallback(&LINALG_TENSORINV_OUT_INFO, values_));
+    *out = or_return!(arg(&v, 0));
     Ok(())
 }
 
@@ -862,14 +862,17 @@ pub(super) static LINALG_TENSORSOLVE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_tensorsolve_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::linalg_tensorsolve(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg::<Option<Vec<i64>>>(a, 2)?.as_deref())?
-        .into_values()
+    or_return!(ops::linalg_tensorsolve(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(arg::<Option<Vec<i64>>>(a, 2)).as_deref()
+    ))
+    .into_values()
 }
 fn linalg_tensorsolve_adaptor(self_: &Tensor, other: &Tensor, dims: Option<&[i64]>) -> Result<Tensor> {
-    if let Some(_seen) = watched(&LINALG_TENSORSOLVE_INFO, &[&self_, &other, &dims]) {
-        return ops::linalg_tensorsolve(self_, other, dims);
-    }
-    fallback(&LINALG_TENSORSOLVE_INFO, &[&self_, &other, &dims])
+    adapted(&LINALG_TENSORSOLVE_INFO, &[&self_, &other, &dims], &mut |()| {
+        ops::linalg_tensorsolve(self_, other, dims)
+    })
 }
 
 fn linalg_tensorsolve_out_cpu(
@@ -879,7 +882,7 @@ fn linalg_tensorsolve_out_cpu(
     out: &mut Tensor,
 ) -> Result<()> {
     out::refuse_leaves_late([&*out], |[own_out]| ops::linalg_tensorsolve_out(self_, other, dims, own_out))?;
-    let r = f::linalg_tensorsolve(self_, other, dims)?;
+    let r = or_return!(f::linalg_tensorsolve(self_, other, dims));
     out::copy_to_out(
         &OutDtype::CastOr(
             "tensorsolve: Expected result to be safely castable from {want} dtype, but got result with dtype {got}",
@@ -918,13 +921,13 @@ pub(super) static LINALG_TENSORSOLVE_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LINALG_TENSORSOLVE_INFO),
 };
 fn linalg_tensorsolve_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 3)?;
-    ops::linalg_tensorsolve_out(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
-        &mut out,
-    )?;
+    let mut out = or_return!(arg::<Tensor>(a, 3));
+    or_return!(ops::linalg_tensorsolve_out(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(arg::<Option<Vec<i64>>>(a, 2)).as_deref(),
+        &mut out
+    ));
     Ok(vec![out.into_value()])
 }
 fn linalg_tensorsolve_out_adaptor(
@@ -933,10 +936,11 @@ fn linalg_tensorsolve_out_adaptor(
     dims: Option<&[i64]>,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&LINALG_TENSORSOLVE_OUT_INFO, &[&self_, &other, &dims, &&*out]) {
+    let values_: &[&dyn AsValue] = &[&self_, &other, &dims, &&*out];
+    if let Some(_seen) = watched(&LINALG_TENSORSOLVE_OUT_INFO, values_) {
         return ops::linalg_tensorsolve_out(self_, other, dims, out);
     }
-    let v = call_fallback(&LINALG_TENSORSOLVE_OUT_INFO, &[&self_, &other, &dims, &&*out])?;
-    *out = arg(&v, 0)?;
+    let v = or_return!(call_fallback(&LINALG_TENSORSOLVE_OUT_INFO, values_));
+    *out = or_return!(arg(&v, 0));
     Ok(())
 }

@@ -32,11 +32,11 @@ impl Backward for LinalgSolveWithFactorsBackward {
         let b_sizes = &self.b_sizes[..];
         let left = self.left;
         let [g0, g1] = if cx.need(0) || cx.need(1) {
-            let a = &self.a.unpack_last(cx, "a")?;
-            let result0 = &self.result0.unpack_last(cx, "result0")?;
-            let result1 = &self.result1.unpack_last(cx, "result1")?;
-            let result2 = &self.result2.unpack_last(cx, "result2")?;
-            solve_backward(grad, a, &result0, &result1, &result2, b_sizes, left, need)?
+            let a = &or_return!(self.a.unpack_last(cx, "a"));
+            let result0 = &or_return!(self.result0.unpack_last(cx, "result0"));
+            let result1 = &or_return!(self.result1.unpack_last(cx, "result1"));
+            let result2 = &or_return!(self.result2.unpack_last(cx, "result2"));
+            or_return!(solve_backward(grad, a, &result0, &result1, &result2, b_sizes, left, need))
         } else {
             [None, None]
         };
@@ -56,8 +56,10 @@ pub(super) fn linalg_solve_with_factors_autograd(
     check_errors: bool,
 ) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
     let rec = rt::recording(&[a, b]);
-    let (mut out0, out1, out2, out3) =
-        rt::below(|| ops::linalg_solve_with_factors(a, b, left, check_errors))?;
+    let (mut out0, out1, out2, out3) = or_return!({
+        let _below = rt::Below::new();
+        ops::linalg_solve_with_factors(a, b, left, check_errors)
+    });
     if rec {
         let edges = Edges::of([Some(a), Some(b)]);
         let body = LinalgSolveWithFactorsBackward {
@@ -68,21 +70,21 @@ pub(super) fn linalg_solve_with_factors_autograd(
             result1: Saved::input(&out1),
             result2: Saved::input(&out2),
         };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out0, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[a, b]) {
-        let t = rt::jvp(|| {
+        let t = {
             let duals: &[&Tensor] = &[a, b];
-            rt::transposed(duals, &[a, b], |mut given| {
+            rt::transposed(duals, &[a, b], &mut |mut given: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
                 let a = given.one()?;
                 let b = given.one()?;
                 let r = ops::linalg_solve_with_factors(a, b, left, check_errors)?;
                 Ok(vec![r.0])
             })
-        })?;
+        }?;
         for (o, t) in [&out0].into_iter().zip(t) {
-            rt::set_tangent(o, Some(t))?;
+            rt::set_tangent(o, Ok(Some(t)))?;
         }
     }
     Ok((out0, out1, out2, out3))
@@ -108,9 +110,18 @@ impl Backward for LinalgSolveTriangularBackward {
         let unitriangular = self.unitriangular;
         let upper = self.upper;
         let [g0, g1] = if cx.need(0) || cx.need(1) {
-            let result = &self.result.unpack_last(cx, "result")?;
-            let self_ = &self.self_.unpack_last(cx, "self")?;
-            solve_triangular_backward(grad, self_, &result, b_sizes, upper, left, unitriangular, need)?
+            let result = &or_return!(self.result.unpack_last(cx, "result"));
+            let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+            or_return!(solve_triangular_backward(
+                grad,
+                self_,
+                &result,
+                b_sizes,
+                upper,
+                left,
+                unitriangular,
+                need
+            ))
         } else {
             [None, None]
         };
@@ -130,15 +141,12 @@ fn linalg_solve_triangular_tangent(
     left: bool,
     unitriangular: bool,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let duals: &[&Tensor] = &[self_, b];
-        rt::transposed(duals, &[self_, b], |mut a| {
-            let self_ = a.one()?;
-            let b = a.one()?;
-            let r = ops::linalg_solve_triangular(self_, b, upper, left, unitriangular)?;
-            Ok(vec![r])
-        })
-        .map(|t| t.into_iter().next())
+    let duals: &[&Tensor] = &[self_, b];
+    rt::transposed_one(duals, &[self_, b], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
+        let self_ = a.one()?;
+        let b = a.one()?;
+        let r = ops::linalg_solve_triangular(self_, b, upper, left, unitriangular)?;
+        Ok(vec![r])
     })
 }
 
@@ -150,7 +158,10 @@ pub(super) fn linalg_solve_triangular_autograd(
     unitriangular: bool,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[self_, b]);
-    let mut out = rt::below(|| ops::linalg_solve_triangular(self_, b, upper, left, unitriangular))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::linalg_solve_triangular(self_, b, upper, left, unitriangular)
+    });
     if rec {
         let edges = Edges::of([Some(self_), Some(b)]);
         let body = LinalgSolveTriangularBackward {
@@ -161,12 +172,12 @@ pub(super) fn linalg_solve_triangular_autograd(
             unitriangular,
             upper,
         };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, b]) {
-        let t = linalg_solve_triangular_tangent(self_, b, upper, left, unitriangular)?;
-        rt::set_tangent(&out, t)?;
+        let t = linalg_solve_triangular_tangent(self_, b, upper, left, unitriangular);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -179,8 +190,9 @@ pub(super) fn linalg_solve_triangular_out_autograd(
     unitriangular: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("linalg_solve_triangular", &[self_, b], &[&*out])?;
-    rt::below(|| ops::linalg_solve_triangular_out(self_, b, upper, left, unitriangular, out))
+    or_return!(rt::check_out("linalg_solve_triangular", &[self_, b], &[&*out]));
+    let _below = rt::Below::new();
+    ops::linalg_solve_triangular_out(self_, b, upper, left, unitriangular, out)
 }
 /// Node of `linalg_det`.
 pub struct LinalgDetBackward {
@@ -191,9 +203,9 @@ impl Backward for LinalgDetBackward {
     const NAME: &'static str = "LinalgDetBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let a = &self.a.unpack_last(cx, "a")?;
-        let result = &self.result.unpack_last(cx, "result")?;
-        let g0 = Some(det_backward(grad, a, &result)?);
+        let a = &or_return!(self.a.unpack_last(cx, "a"));
+        let result = &or_return!(self.result.unpack_last(cx, "result"));
+        let g0 = Some(or_return!(det_backward(grad, a, &result)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -204,34 +216,35 @@ impl Backward for LinalgDetBackward {
 #[cold]
 #[inline(never)]
 fn linalg_det_tangent(a: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let duals: &[&Tensor] = &[a];
-        rt::transposed(duals, &[a], |mut given| {
-            let a = given.one()?;
-            let r = ops::linalg_det(a)?;
-            Ok(vec![r])
-        })
-        .map(|t| t.into_iter().next())
+    let duals: &[&Tensor] = &[a];
+    rt::transposed_one(duals, &[a], &mut |mut given: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
+        let a = given.one()?;
+        let r = ops::linalg_det(a)?;
+        Ok(vec![r])
     })
 }
 
 pub(super) fn linalg_det_autograd(a: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[a]);
-    let mut out = rt::below(|| ops::linalg_det(a))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::linalg_det(a)
+    });
     if rec {
         let edges = Edges::of([Some(a)]);
         let body = LinalgDetBackward { a: Saved::input(a), result: Saved::output(&out, 0) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[a]) {
-        let t = linalg_det_tangent(a)?;
-        rt::set_tangent(&out, t)?;
+        let t = linalg_det_tangent(a);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn linalg_det_out_autograd(a: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("_linalg_det", &[a], &[&*out])?;
-    rt::below(|| ops::linalg_det_out(a, out))
+    or_return!(rt::check_out("_linalg_det", &[a], &[&*out]));
+    let _below = rt::Below::new();
+    ops::linalg_det_out(a, out)
 }

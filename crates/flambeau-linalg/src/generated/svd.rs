@@ -3,7 +3,7 @@
 //! Operators of the family `svd`.
 
 #[allow(unused_imports)]
-use super::{D, a, args, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, calls, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::svd as f;
 
@@ -11,7 +11,7 @@ use crate::ops::svd as f;
 pub type LinalgSvdKernel = fn(&args::LinalgSvd, [&Tensor; 3]) -> Result<()>;
 /// The kernels of `linalg_svd`.
 pub static LINALG_SVD_KERNEL: Kernel<LinalgSvdKernel> =
-    Kernel::new(f::linalg_svd_cpu, &[&LINALG_SVD, &LINALG_SVD_OUT]);
+    Kernel::new(f::linalg_svd_cpu, &[LINALG_SVD.any(), LINALG_SVD_OUT.any()]);
 
 fn linalg_svd_slot(
     a: &Tensor,
@@ -19,11 +19,11 @@ fn linalg_svd_slot(
     driver: Option<&str>,
 ) -> Result<(Tensor, Tensor, Tensor)> {
     let given = args::LinalgSvd { a, full_matrices, driver };
-    let m = f::linalg_svd_shape(&given)?;
-    let o = [m[0].alloc()?, m[1].alloc()?, m[2].alloc()?];
-    if let Some(kernel) = LINALG_SVD_KERNEL.of(m[0].device)? {
-        soft(|| kernel(&given, [&o[0], &o[1], &o[2]]))?;
-    }
+    let m = or_return!(f::linalg_svd_shape(&given));
+    let o = [or_return!(m[0].alloc()), or_return!(m[1].alloc()), or_return!(m[2].alloc())];
+    or_return!(LINALG_SVD_KERNEL.run(m[0].device, &mut |kernel: LinalgSvdKernel| -> Result<()> {
+        kernel(&given, [&o[0], &o[1], &o[2]])
+    }));
     let [o0, o1, o2] = o;
     Ok((o0, o1, o2))
 }
@@ -70,17 +70,21 @@ pub(super) static LINALG_SVD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_svd_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::linalg_svd(tensor_arg(a, 0)?, arg(a, 1)?, arg::<Option<String>>(a, 2)?.as_deref())?.into_values()
+    or_return!(ops::linalg_svd(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg::<Option<String>>(a, 2)).as_deref()
+    ))
+    .into_values()
 }
 fn linalg_svd_adaptor(
     a: &Tensor,
     full_matrices: bool,
     driver: Option<&str>,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    if let Some(_seen) = watched(&LINALG_SVD_INFO, &[&a, &full_matrices, &driver]) {
-        return ops::linalg_svd(a, full_matrices, driver);
-    }
-    fallback(&LINALG_SVD_INFO, &[&a, &full_matrices, &driver])
+    adapted(&LINALG_SVD_INFO, &[&a, &full_matrices, &driver], &mut |()| {
+        ops::linalg_svd(a, full_matrices, driver)
+    })
 }
 
 fn linalg_svd_out_slot(
@@ -92,13 +96,13 @@ fn linalg_svd_out_slot(
     out2: &mut Tensor,
 ) -> Result<()> {
     let given = args::LinalgSvd { a, full_matrices, driver };
-    let m = f::linalg_svd_shape(&given)?;
-    let o0 = m[0].out(&OutDtype::EXACT, out0, &[a])?;
-    let o1 = m[1].out(&OutDtype::EXACT, out1, &[a])?;
-    let o2 = m[2].out(&OutDtype::EXACT, out2, &[a])?;
-    if let Some(kernel) = LINALG_SVD_KERNEL.of(m[0].device)? {
-        soft(|| kernel(&given, [o0.tensor(), o1.tensor(), o2.tensor()]))?;
-    }
+    let m = or_return!(f::linalg_svd_shape(&given));
+    let o0 = or_return!(m[0].out(&OutDtype::EXACT, out0, &[a]));
+    let o1 = or_return!(m[1].out(&OutDtype::EXACT, out1, &[a]));
+    let o2 = or_return!(m[2].out(&OutDtype::EXACT, out2, &[a]));
+    or_return!(LINALG_SVD_KERNEL.run(m[0].device, &mut |kernel: LinalgSvdKernel| -> Result<()> {
+        kernel(&given, [o0.tensor(), o1.tensor(), o2.tensor()])
+    }));
     o0.finish()?;
     o1.finish()?;
     o2.finish()
@@ -143,17 +147,17 @@ pub(super) static LINALG_SVD_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LINALG_SVD_INFO),
 };
 fn linalg_svd_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out0 = arg::<Tensor>(a, 3)?;
-    let mut out1 = arg::<Tensor>(a, 4)?;
-    let mut out2 = arg::<Tensor>(a, 5)?;
-    ops::linalg_svd_out(
-        tensor_arg(a, 0)?,
-        arg(a, 1)?,
-        arg::<Option<String>>(a, 2)?.as_deref(),
+    let mut out0 = or_return!(arg::<Tensor>(a, 3));
+    let mut out1 = or_return!(arg::<Tensor>(a, 4));
+    let mut out2 = or_return!(arg::<Tensor>(a, 5));
+    or_return!(ops::linalg_svd_out(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg::<Option<String>>(a, 2)).as_deref(),
         &mut out0,
         &mut out1,
-        &mut out2,
-    )?;
+        &mut out2
+    ));
     Ok(vec![out0.into_value(), out1.into_value(), out2.into_value()])
 }
 fn linalg_svd_out_adaptor(
@@ -164,15 +168,14 @@ fn linalg_svd_out_adaptor(
     out1: &mut Tensor,
     out2: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) =
-        watched(&LINALG_SVD_OUT_INFO, &[&a, &full_matrices, &driver, &&*out0, &&*out1, &&*out2])
-    {
+    let values_: &[&dyn AsValue] = &[&a, &full_matrices, &driver, &&*out0, &&*out1, &&*out2];
+    if let Some(_seen) = watched(&LINALG_SVD_OUT_INFO, values_) {
         return ops::linalg_svd_out(a, full_matrices, driver, out0, out1, out2);
     }
-    let v = call_fallback(&LINALG_SVD_OUT_INFO, &[&a, &full_matrices, &driver, &&*out0, &&*out1, &&*out2])?;
-    *out0 = arg(&v, 0)?;
-    *out1 = arg(&v, 1)?;
-    *out2 = arg(&v, 2)?;
+    let v = or_return!(call_fallback(&LINALG_SVD_OUT_INFO, values_));
+    *out0 = or_return!(arg(&v, 0));
+    *out1 = or_return!(arg(&v, 1));
+    *out2 = or_return!(arg(&v, 2));
     Ok(())
 }
 
@@ -180,15 +183,16 @@ fn linalg_svd_out_adaptor(
 pub type LinalgSvdvalsKernel = fn(&args::LinalgSvdvals, &Tensor) -> Result<()>;
 /// The kernels of `linalg_svdvals`.
 pub static LINALG_SVDVALS_KERNEL: Kernel<LinalgSvdvalsKernel> =
-    Kernel::new(f::linalg_svdvals_cpu, &[&LINALG_SVDVALS, &LINALG_SVDVALS_OUT]);
+    Kernel::new(f::linalg_svdvals_cpu, &[LINALG_SVDVALS.any(), LINALG_SVDVALS_OUT.any()]);
 
 fn linalg_svdvals_slot(a: &Tensor, driver: Option<&str>) -> Result<Tensor> {
     let given = args::LinalgSvdvals { a, driver };
-    let m = f::linalg_svdvals_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = LINALG_SVDVALS_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::linalg_svdvals_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(
+        LINALG_SVDVALS_KERNEL
+            .run(m.device, &mut |kernel: LinalgSvdvalsKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`LINALG_SVDVALS`].
@@ -230,22 +234,24 @@ pub(super) static LINALG_SVDVALS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_svdvals_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::linalg_svdvals(tensor_arg(a, 0)?, arg::<Option<String>>(a, 1)?.as_deref())?.into_values()
+    or_return!(ops::linalg_svdvals(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg::<Option<String>>(a, 1)).as_deref()
+    ))
+    .into_values()
 }
 fn linalg_svdvals_adaptor(a: &Tensor, driver: Option<&str>) -> Result<Tensor> {
-    if let Some(_seen) = watched(&LINALG_SVDVALS_INFO, &[&a, &driver]) {
-        return ops::linalg_svdvals(a, driver);
-    }
-    fallback(&LINALG_SVDVALS_INFO, &[&a, &driver])
+    adapted(&LINALG_SVDVALS_INFO, &[&a, &driver], &mut |()| ops::linalg_svdvals(a, driver))
 }
 
 fn linalg_svdvals_out_slot(a: &Tensor, driver: Option<&str>, out: &mut Tensor) -> Result<()> {
     let given = args::LinalgSvdvals { a, driver };
-    let m = f::linalg_svdvals_shape(&given)?;
-    let o0 = m.out(&OutDtype::EXACT, out, &[a])?;
-    if let Some(kernel) = LINALG_SVDVALS_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o0.tensor()))?;
-    }
+    let m = or_return!(f::linalg_svdvals_shape(&given));
+    let o0 = or_return!(m.out(&OutDtype::EXACT, out, &[a]));
+    or_return!(
+        LINALG_SVDVALS_KERNEL
+            .run(m.device, &mut |kernel: LinalgSvdvalsKernel| -> Result<()> { kernel(&given, o0.tensor()) })
+    );
     o0.finish()
 }
 /// Type of [`LINALG_SVDVALS_OUT`].
@@ -284,16 +290,21 @@ pub(super) static LINALG_SVDVALS_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LINALG_SVDVALS_INFO),
 };
 fn linalg_svdvals_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::linalg_svdvals_out(tensor_arg(a, 0)?, arg::<Option<String>>(a, 1)?.as_deref(), &mut out)?;
+    let mut out = or_return!(arg::<Tensor>(a, 2));
+    or_return!(ops::linalg_svdvals_out(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg::<Option<String>>(a, 1)).as_deref(),
+        &mut out
+    ));
     Ok(vec![out.into_value()])
 }
 fn linalg_svdvals_out_adaptor(a: &Tensor, driver: Option<&str>, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&LINALG_SVDVALS_OUT_INFO, &[&a, &driver, &&*out]) {
+    let values_: &[&dyn AsValue] = &[&a, &driver, &&*out];
+    if let Some(_seen) = watched(&LINALG_SVDVALS_OUT_INFO, values_) {
         return ops::linalg_svdvals_out(a, driver, out);
     }
-    let v = call_fallback(&LINALG_SVDVALS_OUT_INFO, &[&a, &driver, &&*out])?;
-    *out = arg(&v, 0)?;
+    let v = or_return!(call_fallback(&LINALG_SVDVALS_OUT_INFO, values_));
+    *out = or_return!(arg(&v, 0));
     Ok(())
 }
 
@@ -332,13 +343,10 @@ pub(super) static SVD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn svd_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::svd(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_b_b_to_t_t_t(ops::svd, a)
 }
 fn svd_adaptor(self_: &Tensor, some: bool, compute_uv: bool) -> Result<(Tensor, Tensor, Tensor)> {
-    if let Some(_seen) = watched(&SVD_INFO, &[&self_, &some, &compute_uv]) {
-        return ops::svd(self_, some, compute_uv);
-    }
-    fallback(&SVD_INFO, &[&self_, &some, &compute_uv])
+    calls::adapt_t_b_b_to_t_t_t(&SVD_INFO, ops::svd, self_, some, compute_uv)
 }
 
 fn svd_out_cpu(
@@ -350,7 +358,7 @@ fn svd_out_cpu(
     out2: &mut Tensor,
 ) -> Result<()> {
     out::refuse_gradients("_linalg_svd", &[self_], &[&*out0, &*out1, &*out2])?;
-    let r = f::svd(self_, some, compute_uv)?;
+    let r = or_return!(f::svd(self_, some, compute_uv));
     out::copy_to_out_as_it_lies(&OutDtype::EXACT, out0, &r.0)?;
     out::copy_to_out_as_it_lies(&OutDtype::EXACT, out1, &r.1)?;
     out::copy_to_out_as_it_lies(&OutDtype::EXACT, out2, &r.2)
@@ -386,11 +394,7 @@ pub(super) static SVD_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&SVD_INFO),
 };
 fn svd_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out0 = arg::<Tensor>(a, 3)?;
-    let mut out1 = arg::<Tensor>(a, 4)?;
-    let mut out2 = arg::<Tensor>(a, 5)?;
-    ops::svd_out(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, &mut out0, &mut out1, &mut out2)?;
-    Ok(vec![out0.into_value(), out1.into_value(), out2.into_value()])
+    calls::boxed_t_b_b_w_w_w(ops::svd_out, a)
 }
 fn svd_out_adaptor(
     self_: &Tensor,
@@ -400,29 +404,24 @@ fn svd_out_adaptor(
     out1: &mut Tensor,
     out2: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&SVD_OUT_INFO, &[&self_, &some, &compute_uv, &&*out0, &&*out1, &&*out2]) {
-        return ops::svd_out(self_, some, compute_uv, out0, out1, out2);
-    }
-    let v = call_fallback(&SVD_OUT_INFO, &[&self_, &some, &compute_uv, &&*out0, &&*out1, &&*out2])?;
-    *out0 = arg(&v, 0)?;
-    *out1 = arg(&v, 1)?;
-    *out2 = arg(&v, 2)?;
-    Ok(())
+    calls::adapt_t_b_b_w_w_w(&SVD_OUT_INFO, ops::svd_out, self_, some, compute_uv, out0, out1, out2)
 }
 
 /// A back end's kernel of `linalg_polar`.
 pub type LinalgPolarKernel = fn(&args::LinalgPolar, [&Tensor; 2]) -> Result<()>;
 /// The kernels of `linalg_polar`.
 pub static LINALG_POLAR_KERNEL: Kernel<LinalgPolarKernel> =
-    Kernel::new(f::linalg_polar_cpu, &[&LINALG_POLAR, &LINALG_POLAR_OUT]);
+    Kernel::new(f::linalg_polar_cpu, &[LINALG_POLAR.any(), LINALG_POLAR_OUT.any()]);
 
 fn linalg_polar_slot(a: &Tensor) -> Result<(Tensor, Tensor)> {
     let given = args::LinalgPolar { a };
-    let m = f::linalg_polar_shape(&given)?;
-    let o = [m[0].alloc()?, m[1].alloc()?];
-    if let Some(kernel) = LINALG_POLAR_KERNEL.of(m[0].device)? {
-        soft(|| kernel(&given, [&o[0], &o[1]]))?;
-    }
+    let m = or_return!(f::linalg_polar_shape(&given));
+    let o = [or_return!(m[0].alloc()), or_return!(m[1].alloc())];
+    or_return!(
+        LINALG_POLAR_KERNEL.run(m[0].device, &mut |kernel: LinalgPolarKernel| -> Result<()> {
+            kernel(&given, [&o[0], &o[1]])
+        })
+    );
     let [o0, o1] = o;
     Ok((o0, o1))
 }
@@ -458,23 +457,20 @@ pub(super) static LINALG_POLAR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_polar_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::linalg_polar(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t_t(ops::linalg_polar, a)
 }
 fn linalg_polar_adaptor(a: &Tensor) -> Result<(Tensor, Tensor)> {
-    if let Some(_seen) = watched(&LINALG_POLAR_INFO, &[&a]) {
-        return ops::linalg_polar(a);
-    }
-    fallback(&LINALG_POLAR_INFO, &[&a])
+    calls::adapt_t_to_t_t(&LINALG_POLAR_INFO, ops::linalg_polar, a)
 }
 
 fn linalg_polar_out_slot(a: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
     let given = args::LinalgPolar { a };
-    let m = f::linalg_polar_shape(&given)?;
-    let o0 = m[0].out(&OutDtype::EXACT, out0, &[a])?;
-    let o1 = m[1].out(&OutDtype::EXACT, out1, &[a])?;
-    if let Some(kernel) = LINALG_POLAR_KERNEL.of(m[0].device)? {
-        soft(|| kernel(&given, [o0.tensor(), o1.tensor()]))?;
-    }
+    let m = or_return!(f::linalg_polar_shape(&given));
+    let o0 = or_return!(m[0].out(&OutDtype::EXACT, out0, &[a]));
+    let o1 = or_return!(m[1].out(&OutDtype::EXACT, out1, &[a]));
+    or_return!(LINALG_POLAR_KERNEL.run(m[0].device, &mut |kernel: LinalgPolarKernel| -> Result<()> {
+        kernel(&given, [o0.tensor(), o1.tensor()])
+    }));
     o0.finish()?;
     o1.finish()
 }
@@ -514,26 +510,17 @@ pub(super) static LINALG_POLAR_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LINALG_POLAR_INFO),
 };
 fn linalg_polar_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out0 = arg::<Tensor>(a, 1)?;
-    let mut out1 = arg::<Tensor>(a, 2)?;
-    ops::linalg_polar_out(tensor_arg(a, 0)?, &mut out0, &mut out1)?;
-    Ok(vec![out0.into_value(), out1.into_value()])
+    calls::boxed_t_w_w(ops::linalg_polar_out, a)
 }
 fn linalg_polar_out_adaptor(a: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&LINALG_POLAR_OUT_INFO, &[&a, &&*out0, &&*out1]) {
-        return ops::linalg_polar_out(a, out0, out1);
-    }
-    let v = call_fallback(&LINALG_POLAR_OUT_INFO, &[&a, &&*out0, &&*out1])?;
-    *out0 = arg(&v, 0)?;
-    *out1 = arg(&v, 1)?;
-    Ok(())
+    calls::adapt_t_w_w(&LINALG_POLAR_OUT_INFO, ops::linalg_polar_out, a, out0, out1)
 }
 
 /// A back end's kernel of `linalg_pinv.atol_rtol_tensor`.
 pub type LinalgPinvTensorsKernel = fn(&args::LinalgPinvTensors, &Tensor) -> Result<()>;
 /// The kernels of `linalg_pinv.atol_rtol_tensor`.
 pub static LINALG_PINV_TENSORS_KERNEL: Kernel<LinalgPinvTensorsKernel> =
-    Kernel::new(f::linalg_pinv_tensors_cpu, &[&LINALG_PINV_TENSORS, &LINALG_PINV_TENSORS_OUT]);
+    Kernel::new(f::linalg_pinv_tensors_cpu, &[LINALG_PINV_TENSORS.any(), LINALG_PINV_TENSORS_OUT.any()]);
 
 fn linalg_pinv_tensors_slot(
     self_: &Tensor,
@@ -542,11 +529,12 @@ fn linalg_pinv_tensors_slot(
     hermitian: bool,
 ) -> Result<Tensor> {
     let given = args::LinalgPinvTensors { self_, atol, rtol, hermitian };
-    let m = f::linalg_pinv_tensors_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = LINALG_PINV_TENSORS_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::linalg_pinv_tensors_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(
+        LINALG_PINV_TENSORS_KERNEL
+            .run(m.device, &mut |kernel: LinalgPinvTensorsKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`LINALG_PINV_TENSORS`].
@@ -586,13 +574,7 @@ pub(super) static LINALG_PINV_TENSORS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_pinv_tensors_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::linalg_pinv_tensors(
-        tensor_arg(a, 0)?,
-        arg::<Option<Tensor>>(a, 1)?.as_ref(),
-        arg::<Option<Tensor>>(a, 2)?.as_ref(),
-        arg(a, 3)?,
-    )?
-    .into_values()
+    calls::boxed_t_ot_ot_b_to_t(ops::linalg_pinv_tensors, a)
 }
 fn linalg_pinv_tensors_adaptor(
     self_: &Tensor,
@@ -600,10 +582,14 @@ fn linalg_pinv_tensors_adaptor(
     rtol: Option<&Tensor>,
     hermitian: bool,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&LINALG_PINV_TENSORS_INFO, &[&self_, &atol, &rtol, &hermitian]) {
-        return ops::linalg_pinv_tensors(self_, atol, rtol, hermitian);
-    }
-    fallback(&LINALG_PINV_TENSORS_INFO, &[&self_, &atol, &rtol, &hermitian])
+    calls::adapt_t_ot_ot_b_to_t(
+        &LINALG_PINV_TENSORS_INFO,
+        ops::linalg_pinv_tensors,
+        self_,
+        atol,
+        rtol,
+        hermitian,
+    )
 }
 
 fn linalg_pinv_tensors_out_slot(
@@ -614,11 +600,13 @@ fn linalg_pinv_tensors_out_slot(
     out: &mut Tensor,
 ) -> Result<()> {
     let given = args::LinalgPinvTensors { self_, atol, rtol, hermitian };
-    let m = f::linalg_pinv_tensors_shape(&given)?;
-    let o0 = m.out(&OutDtype::CastOr("linalg.pinv: Expected result to be safely castable from {want} dtype, but got result with dtype {got}"), out, &{ let mut v: Vec<&Tensor> = Vec::new(); v.push(self_); v.extend(atol); v.extend(rtol); v })?;
-    if let Some(kernel) = LINALG_PINV_TENSORS_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o0.tensor()))?;
-    }
+    let m = or_return!(f::linalg_pinv_tensors_shape(&given));
+    let o0 = or_return!(m.out(&OutDtype::CastOr("linalg.pinv: Expected result to be safely castable from {want} dtype, but got result with dtype {got}"), out, &{ let mut v: Vec<&Tensor> = Vec::new(); v.push(self_); v.extend(atol); v.extend(rtol); v }));
+    or_return!(
+        LINALG_PINV_TENSORS_KERNEL.run(m.device, &mut |kernel: LinalgPinvTensorsKernel| -> Result<()> {
+            kernel(&given, o0.tensor())
+        })
+    );
     o0.finish()
 }
 /// Type of [`LINALG_PINV_TENSORS_OUT`].
@@ -660,15 +648,7 @@ pub(super) static LINALG_PINV_TENSORS_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LINALG_PINV_TENSORS_INFO),
 };
 fn linalg_pinv_tensors_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 4)?;
-    ops::linalg_pinv_tensors_out(
-        tensor_arg(a, 0)?,
-        arg::<Option<Tensor>>(a, 1)?.as_ref(),
-        arg::<Option<Tensor>>(a, 2)?.as_ref(),
-        arg(a, 3)?,
-        &mut out,
-    )?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_ot_ot_b_w(ops::linalg_pinv_tensors_out, a)
 }
 fn linalg_pinv_tensors_out_adaptor(
     self_: &Tensor,
@@ -677,12 +657,15 @@ fn linalg_pinv_tensors_out_adaptor(
     hermitian: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&LINALG_PINV_TENSORS_OUT_INFO, &[&self_, &atol, &rtol, &hermitian, &&*out]) {
-        return ops::linalg_pinv_tensors_out(self_, atol, rtol, hermitian, out);
-    }
-    let v = call_fallback(&LINALG_PINV_TENSORS_OUT_INFO, &[&self_, &atol, &rtol, &hermitian, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_ot_ot_b_w(
+        &LINALG_PINV_TENSORS_OUT_INFO,
+        ops::linalg_pinv_tensors_out,
+        self_,
+        atol,
+        rtol,
+        hermitian,
+        out,
+    )
 }
 
 /// Type of [`LINALG_PINV`].
@@ -715,7 +698,7 @@ pub(super) static LINALG_PINV_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_pinv_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::linalg_pinv(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
+    calls::boxed_t_of_of_b_to_t(ops::linalg_pinv, a)
 }
 fn linalg_pinv_adaptor(
     self_: &Tensor,
@@ -723,10 +706,7 @@ fn linalg_pinv_adaptor(
     rtol: Option<f64>,
     hermitian: bool,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&LINALG_PINV_INFO, &[&self_, &atol, &rtol, &hermitian]) {
-        return ops::linalg_pinv(self_, atol, rtol, hermitian);
-    }
-    fallback(&LINALG_PINV_INFO, &[&self_, &atol, &rtol, &hermitian])
+    calls::adapt_t_of_of_b_to_t(&LINALG_PINV_INFO, ops::linalg_pinv, self_, atol, rtol, hermitian)
 }
 
 fn linalg_pinv_out_cpu(
@@ -737,7 +717,7 @@ fn linalg_pinv_out_cpu(
     out: &mut Tensor,
 ) -> Result<()> {
     out::refuse_gradients("linalg_pinv", &[self_], &[&*out])?;
-    let r = f::linalg_pinv(self_, atol, rtol, hermitian)?;
+    let r = or_return!(f::linalg_pinv(self_, atol, rtol, hermitian));
     out::copy_to_out(
         &OutDtype::CastOr(
             "linalg.pinv: Expected result to be safely castable from {want} dtype, but got result with dtype {got}",
@@ -777,9 +757,7 @@ pub(super) static LINALG_PINV_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LINALG_PINV_INFO),
 };
 fn linalg_pinv_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 4)?;
-    ops::linalg_pinv_out(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_of_of_b_w(ops::linalg_pinv_out, a)
 }
 fn linalg_pinv_out_adaptor(
     self_: &Tensor,
@@ -788,12 +766,7 @@ fn linalg_pinv_out_adaptor(
     hermitian: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&LINALG_PINV_OUT_INFO, &[&self_, &atol, &rtol, &hermitian, &&*out]) {
-        return ops::linalg_pinv_out(self_, atol, rtol, hermitian, out);
-    }
-    let v = call_fallback(&LINALG_PINV_OUT_INFO, &[&self_, &atol, &rtol, &hermitian, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_of_of_b_w(&LINALG_PINV_OUT_INFO, ops::linalg_pinv_out, self_, atol, rtol, hermitian, out)
 }
 
 /// Type of [`LINALG_PINV_RCOND_TENSOR`].
@@ -828,13 +801,16 @@ pub(super) static LINALG_PINV_RCOND_TENSOR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_pinv_rcond_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::linalg_pinv_rcond_tensor(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_t_b_to_t(ops::linalg_pinv_rcond_tensor, a)
 }
 fn linalg_pinv_rcond_tensor_adaptor(self_: &Tensor, rcond: &Tensor, hermitian: bool) -> Result<Tensor> {
-    if let Some(_seen) = watched(&LINALG_PINV_RCOND_TENSOR_INFO, &[&self_, &rcond, &hermitian]) {
-        return ops::linalg_pinv_rcond_tensor(self_, rcond, hermitian);
-    }
-    fallback(&LINALG_PINV_RCOND_TENSOR_INFO, &[&self_, &rcond, &hermitian])
+    calls::adapt_t_t_b_to_t(
+        &LINALG_PINV_RCOND_TENSOR_INFO,
+        ops::linalg_pinv_rcond_tensor,
+        self_,
+        rcond,
+        hermitian,
+    )
 }
 
 fn linalg_pinv_rcond_tensor_out_cpu(
@@ -844,7 +820,7 @@ fn linalg_pinv_rcond_tensor_out_cpu(
     out: &mut Tensor,
 ) -> Result<()> {
     out::refuse_gradients("linalg_pinv", &[self_, rcond], &[&*out])?;
-    let r = f::linalg_pinv_rcond_tensor(self_, rcond, hermitian)?;
+    let r = or_return!(f::linalg_pinv_rcond_tensor(self_, rcond, hermitian));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`LINALG_PINV_RCOND_TENSOR_OUT`].
@@ -880,9 +856,7 @@ pub(super) static LINALG_PINV_RCOND_TENSOR_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LINALG_PINV_RCOND_TENSOR_INFO),
 };
 fn linalg_pinv_rcond_tensor_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 3)?;
-    ops::linalg_pinv_rcond_tensor_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_b_w(ops::linalg_pinv_rcond_tensor_out, a)
 }
 fn linalg_pinv_rcond_tensor_out_adaptor(
     self_: &Tensor,
@@ -890,12 +864,14 @@ fn linalg_pinv_rcond_tensor_out_adaptor(
     hermitian: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&LINALG_PINV_RCOND_TENSOR_OUT_INFO, &[&self_, &rcond, &hermitian, &&*out]) {
-        return ops::linalg_pinv_rcond_tensor_out(self_, rcond, hermitian, out);
-    }
-    let v = call_fallback(&LINALG_PINV_RCOND_TENSOR_OUT_INFO, &[&self_, &rcond, &hermitian, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_b_w(
+        &LINALG_PINV_RCOND_TENSOR_OUT_INFO,
+        ops::linalg_pinv_rcond_tensor_out,
+        self_,
+        rcond,
+        hermitian,
+        out,
+    )
 }
 
 /// Type of [`LINALG_PINV_RCOND`].
@@ -927,18 +903,15 @@ pub(super) static LINALG_PINV_RCOND_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_pinv_rcond_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::linalg_pinv_rcond(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_f_b_to_t(ops::linalg_pinv_rcond, a)
 }
 fn linalg_pinv_rcond_adaptor(self_: &Tensor, rcond: f64, hermitian: bool) -> Result<Tensor> {
-    if let Some(_seen) = watched(&LINALG_PINV_RCOND_INFO, &[&self_, &rcond, &hermitian]) {
-        return ops::linalg_pinv_rcond(self_, rcond, hermitian);
-    }
-    fallback(&LINALG_PINV_RCOND_INFO, &[&self_, &rcond, &hermitian])
+    calls::adapt_t_f_b_to_t(&LINALG_PINV_RCOND_INFO, ops::linalg_pinv_rcond, self_, rcond, hermitian)
 }
 
 fn linalg_pinv_rcond_out_cpu(self_: &Tensor, rcond: f64, hermitian: bool, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("linalg_pinv", &[self_], &[&*out])?;
-    let r = f::linalg_pinv_rcond(self_, rcond, hermitian)?;
+    let r = or_return!(f::linalg_pinv_rcond(self_, rcond, hermitian));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`LINALG_PINV_RCOND_OUT`].
@@ -971,9 +944,7 @@ pub(super) static LINALG_PINV_RCOND_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LINALG_PINV_RCOND_INFO),
 };
 fn linalg_pinv_rcond_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 3)?;
-    ops::linalg_pinv_rcond_out(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_f_b_w(ops::linalg_pinv_rcond_out, a)
 }
 fn linalg_pinv_rcond_out_adaptor(
     self_: &Tensor,
@@ -981,12 +952,14 @@ fn linalg_pinv_rcond_out_adaptor(
     hermitian: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&LINALG_PINV_RCOND_OUT_INFO, &[&self_, &rcond, &hermitian, &&*out]) {
-        return ops::linalg_pinv_rcond_out(self_, rcond, hermitian, out);
-    }
-    let v = call_fallback(&LINALG_PINV_RCOND_OUT_INFO, &[&self_, &rcond, &hermitian, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_f_b_w(
+        &LINALG_PINV_RCOND_OUT_INFO,
+        ops::linalg_pinv_rcond_out,
+        self_,
+        rcond,
+        hermitian,
+        out,
+    )
 }
 
 /// Type of [`PINVERSE`].
@@ -1020,13 +993,10 @@ pub(super) static PINVERSE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn pinverse_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::pinverse(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
+    or_return!(ops::pinverse(or_return!(tensor_arg(a, 0)), or_return!(arg(a, 1)))).into_values()
 }
 fn pinverse_adaptor(self_: &Tensor, rcond: f64) -> Result<Tensor> {
-    if let Some(_seen) = watched(&PINVERSE_INFO, &[&self_, &rcond]) {
-        return ops::pinverse(self_, rcond);
-    }
-    fallback(&PINVERSE_INFO, &[&self_, &rcond])
+    adapted(&PINVERSE_INFO, &[&self_, &rcond], &mut |()| ops::pinverse(self_, rcond))
 }
 
 /// Type of [`LINALG_MATRIX_RANK_TENSORS`].
@@ -1069,13 +1039,7 @@ pub(super) static LINALG_MATRIX_RANK_TENSORS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_matrix_rank_tensors_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::linalg_matrix_rank_tensors(
-        tensor_arg(a, 0)?,
-        arg::<Option<Tensor>>(a, 1)?.as_ref(),
-        arg::<Option<Tensor>>(a, 2)?.as_ref(),
-        arg(a, 3)?,
-    )?
-    .into_values()
+    calls::boxed_t_ot_ot_b_to_t(ops::linalg_matrix_rank_tensors, a)
 }
 fn linalg_matrix_rank_tensors_adaptor(
     input: &Tensor,
@@ -1083,10 +1047,14 @@ fn linalg_matrix_rank_tensors_adaptor(
     rtol: Option<&Tensor>,
     hermitian: bool,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&LINALG_MATRIX_RANK_TENSORS_INFO, &[&input, &atol, &rtol, &hermitian]) {
-        return ops::linalg_matrix_rank_tensors(input, atol, rtol, hermitian);
-    }
-    fallback(&LINALG_MATRIX_RANK_TENSORS_INFO, &[&input, &atol, &rtol, &hermitian])
+    calls::adapt_t_ot_ot_b_to_t(
+        &LINALG_MATRIX_RANK_TENSORS_INFO,
+        ops::linalg_matrix_rank_tensors,
+        input,
+        atol,
+        rtol,
+        hermitian,
+    )
 }
 
 fn linalg_matrix_rank_tensors_out_cpu(
@@ -1107,7 +1075,7 @@ fn linalg_matrix_rank_tensors_out_cpu(
         },
         &[&*out],
     )?;
-    let r = f::linalg_matrix_rank_tensors(input, atol, rtol, hermitian)?;
+    let r = or_return!(f::linalg_matrix_rank_tensors(input, atol, rtol, hermitian));
     out::copy_to_out(
         &OutDtype::CastOr(
             "torch.linalg.matrix_rank: Expected result to be safely castable from {want} dtype, but got result with dtype {got}",
@@ -1151,15 +1119,7 @@ pub(super) static LINALG_MATRIX_RANK_TENSORS_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LINALG_MATRIX_RANK_TENSORS_INFO),
 };
 fn linalg_matrix_rank_tensors_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 4)?;
-    ops::linalg_matrix_rank_tensors_out(
-        tensor_arg(a, 0)?,
-        arg::<Option<Tensor>>(a, 1)?.as_ref(),
-        arg::<Option<Tensor>>(a, 2)?.as_ref(),
-        arg(a, 3)?,
-        &mut out,
-    )?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_ot_ot_b_w(ops::linalg_matrix_rank_tensors_out, a)
 }
 fn linalg_matrix_rank_tensors_out_adaptor(
     input: &Tensor,
@@ -1168,14 +1128,15 @@ fn linalg_matrix_rank_tensors_out_adaptor(
     hermitian: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) =
-        watched(&LINALG_MATRIX_RANK_TENSORS_OUT_INFO, &[&input, &atol, &rtol, &hermitian, &&*out])
-    {
-        return ops::linalg_matrix_rank_tensors_out(input, atol, rtol, hermitian, out);
-    }
-    let v = call_fallback(&LINALG_MATRIX_RANK_TENSORS_OUT_INFO, &[&input, &atol, &rtol, &hermitian, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_ot_ot_b_w(
+        &LINALG_MATRIX_RANK_TENSORS_OUT_INFO,
+        ops::linalg_matrix_rank_tensors_out,
+        input,
+        atol,
+        rtol,
+        hermitian,
+        out,
+    )
 }
 
 /// Type of [`LINALG_MATRIX_RANK`].
@@ -1215,7 +1176,7 @@ pub(super) static LINALG_MATRIX_RANK_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_matrix_rank_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::linalg_matrix_rank(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
+    calls::boxed_t_of_of_b_to_t(ops::linalg_matrix_rank, a)
 }
 fn linalg_matrix_rank_adaptor(
     self_: &Tensor,
@@ -1223,10 +1184,14 @@ fn linalg_matrix_rank_adaptor(
     rtol: Option<f64>,
     hermitian: bool,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&LINALG_MATRIX_RANK_INFO, &[&self_, &atol, &rtol, &hermitian]) {
-        return ops::linalg_matrix_rank(self_, atol, rtol, hermitian);
-    }
-    fallback(&LINALG_MATRIX_RANK_INFO, &[&self_, &atol, &rtol, &hermitian])
+    calls::adapt_t_of_of_b_to_t(
+        &LINALG_MATRIX_RANK_INFO,
+        ops::linalg_matrix_rank,
+        self_,
+        atol,
+        rtol,
+        hermitian,
+    )
 }
 
 fn linalg_matrix_rank_out_cpu(
@@ -1237,7 +1202,7 @@ fn linalg_matrix_rank_out_cpu(
     out: &mut Tensor,
 ) -> Result<()> {
     out::refuse_gradients("sum", &[self_], &[&*out])?;
-    let r = f::linalg_matrix_rank(self_, atol, rtol, hermitian)?;
+    let r = or_return!(f::linalg_matrix_rank(self_, atol, rtol, hermitian));
     out::copy_to_out(
         &OutDtype::CastOr(
             "torch.linalg.matrix_rank: Expected result to be safely castable from {want} dtype, but got result with dtype {got}",
@@ -1277,9 +1242,7 @@ pub(super) static LINALG_MATRIX_RANK_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LINALG_MATRIX_RANK_INFO),
 };
 fn linalg_matrix_rank_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 4)?;
-    ops::linalg_matrix_rank_out(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_of_of_b_w(ops::linalg_matrix_rank_out, a)
 }
 fn linalg_matrix_rank_out_adaptor(
     self_: &Tensor,
@@ -1288,12 +1251,15 @@ fn linalg_matrix_rank_out_adaptor(
     hermitian: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&LINALG_MATRIX_RANK_OUT_INFO, &[&self_, &atol, &rtol, &hermitian, &&*out]) {
-        return ops::linalg_matrix_rank_out(self_, atol, rtol, hermitian, out);
-    }
-    let v = call_fallback(&LINALG_MATRIX_RANK_OUT_INFO, &[&self_, &atol, &rtol, &hermitian, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_of_of_b_w(
+        &LINALG_MATRIX_RANK_OUT_INFO,
+        ops::linalg_matrix_rank_out,
+        self_,
+        atol,
+        rtol,
+        hermitian,
+        out,
+    )
 }
 
 /// Type of [`LINALG_MATRIX_RANK_TOL`].
@@ -1332,18 +1298,15 @@ pub(super) static LINALG_MATRIX_RANK_TOL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_matrix_rank_tol_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::linalg_matrix_rank_tol(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_f_b_to_t(ops::linalg_matrix_rank_tol, a)
 }
 fn linalg_matrix_rank_tol_adaptor(self_: &Tensor, tol: f64, hermitian: bool) -> Result<Tensor> {
-    if let Some(_seen) = watched(&LINALG_MATRIX_RANK_TOL_INFO, &[&self_, &tol, &hermitian]) {
-        return ops::linalg_matrix_rank_tol(self_, tol, hermitian);
-    }
-    fallback(&LINALG_MATRIX_RANK_TOL_INFO, &[&self_, &tol, &hermitian])
+    calls::adapt_t_f_b_to_t(&LINALG_MATRIX_RANK_TOL_INFO, ops::linalg_matrix_rank_tol, self_, tol, hermitian)
 }
 
 fn linalg_matrix_rank_tol_out_cpu(self_: &Tensor, tol: f64, hermitian: bool, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("sum", &[self_], &[&*out])?;
-    let r = f::linalg_matrix_rank_tol(self_, tol, hermitian)?;
+    let r = or_return!(f::linalg_matrix_rank_tol(self_, tol, hermitian));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`LINALG_MATRIX_RANK_TOL_OUT`].
@@ -1379,9 +1342,7 @@ pub(super) static LINALG_MATRIX_RANK_TOL_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LINALG_MATRIX_RANK_TOL_INFO),
 };
 fn linalg_matrix_rank_tol_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 3)?;
-    ops::linalg_matrix_rank_tol_out(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_f_b_w(ops::linalg_matrix_rank_tol_out, a)
 }
 fn linalg_matrix_rank_tol_out_adaptor(
     self_: &Tensor,
@@ -1389,12 +1350,14 @@ fn linalg_matrix_rank_tol_out_adaptor(
     hermitian: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&LINALG_MATRIX_RANK_TOL_OUT_INFO, &[&self_, &tol, &hermitian, &&*out]) {
-        return ops::linalg_matrix_rank_tol_out(self_, tol, hermitian, out);
-    }
-    let v = call_fallback(&LINALG_MATRIX_RANK_TOL_OUT_INFO, &[&self_, &tol, &hermitian, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_f_b_w(
+        &LINALG_MATRIX_RANK_TOL_OUT_INFO,
+        ops::linalg_matrix_rank_tol_out,
+        self_,
+        tol,
+        hermitian,
+        out,
+    )
 }
 
 /// Type of [`LINALG_MATRIX_RANK_TOL_TENSOR`].
@@ -1436,13 +1399,16 @@ pub(super) static LINALG_MATRIX_RANK_TOL_TENSOR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_matrix_rank_tol_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::linalg_matrix_rank_tol_tensor(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_t_b_to_t(ops::linalg_matrix_rank_tol_tensor, a)
 }
 fn linalg_matrix_rank_tol_tensor_adaptor(input: &Tensor, tol: &Tensor, hermitian: bool) -> Result<Tensor> {
-    if let Some(_seen) = watched(&LINALG_MATRIX_RANK_TOL_TENSOR_INFO, &[&input, &tol, &hermitian]) {
-        return ops::linalg_matrix_rank_tol_tensor(input, tol, hermitian);
-    }
-    fallback(&LINALG_MATRIX_RANK_TOL_TENSOR_INFO, &[&input, &tol, &hermitian])
+    calls::adapt_t_t_b_to_t(
+        &LINALG_MATRIX_RANK_TOL_TENSOR_INFO,
+        ops::linalg_matrix_rank_tol_tensor,
+        input,
+        tol,
+        hermitian,
+    )
 }
 
 fn linalg_matrix_rank_tol_tensor_out_cpu(
@@ -1452,7 +1418,7 @@ fn linalg_matrix_rank_tol_tensor_out_cpu(
     out: &mut Tensor,
 ) -> Result<()> {
     out::refuse_gradients("sum", &[input, tol], &[&*out])?;
-    let r = f::linalg_matrix_rank_tol_tensor(input, tol, hermitian)?;
+    let r = or_return!(f::linalg_matrix_rank_tol_tensor(input, tol, hermitian));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`LINALG_MATRIX_RANK_TOL_TENSOR_OUT`].
@@ -1488,9 +1454,7 @@ pub(super) static LINALG_MATRIX_RANK_TOL_TENSOR_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LINALG_MATRIX_RANK_TOL_TENSOR_INFO),
 };
 fn linalg_matrix_rank_tol_tensor_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 3)?;
-    ops::linalg_matrix_rank_tol_tensor_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_t_b_w(ops::linalg_matrix_rank_tol_tensor_out, a)
 }
 fn linalg_matrix_rank_tol_tensor_out_adaptor(
     input: &Tensor,
@@ -1498,13 +1462,14 @@ fn linalg_matrix_rank_tol_tensor_out_adaptor(
     hermitian: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&LINALG_MATRIX_RANK_TOL_TENSOR_OUT_INFO, &[&input, &tol, &hermitian, &&*out])
-    {
-        return ops::linalg_matrix_rank_tol_tensor_out(input, tol, hermitian, out);
-    }
-    let v = call_fallback(&LINALG_MATRIX_RANK_TOL_TENSOR_OUT_INFO, &[&input, &tol, &hermitian, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_t_b_w(
+        &LINALG_MATRIX_RANK_TOL_TENSOR_OUT_INFO,
+        ops::linalg_matrix_rank_tol_tensor_out,
+        input,
+        tol,
+        hermitian,
+        out,
+    )
 }
 
 /// Type of [`LINALG_COND`].
@@ -1539,18 +1504,15 @@ pub(super) static LINALG_COND_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_cond_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::linalg_cond(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
+    or_return!(ops::linalg_cond(or_return!(tensor_arg(a, 0)), or_return!(arg(a, 1)))).into_values()
 }
 fn linalg_cond_adaptor(self_: &Tensor, p: Option<Scalar>) -> Result<Tensor> {
-    if let Some(_seen) = watched(&LINALG_COND_INFO, &[&self_, &p]) {
-        return ops::linalg_cond(self_, p);
-    }
-    fallback(&LINALG_COND_INFO, &[&self_, &p])
+    adapted(&LINALG_COND_INFO, &[&self_, &p], &mut |()| ops::linalg_cond(self_, p))
 }
 
 fn linalg_cond_out_cpu(self_: &Tensor, p: Option<Scalar>, out: &mut Tensor) -> Result<()> {
     out::refuse_leaves_late([&*out], |[own_out]| ops::linalg_cond_out(self_, p, own_out))?;
-    let r = f::linalg_cond(self_, p)?;
+    let r = or_return!(f::linalg_cond(self_, p));
     out::copy_to_out(
         &OutDtype::CastOr(
             "linalg.cond: Expected result to be safely castable from {want} dtype, but got result with dtype {got}",
@@ -1588,16 +1550,17 @@ pub(super) static LINALG_COND_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LINALG_COND_INFO),
 };
 fn linalg_cond_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::linalg_cond_out(tensor_arg(a, 0)?, arg(a, 1)?, &mut out)?;
+    let mut out = or_return!(arg::<Tensor>(a, 2));
+    or_return!(ops::linalg_cond_out(or_return!(tensor_arg(a, 0)), or_return!(arg(a, 1)), &mut out));
     Ok(vec![out.into_value()])
 }
 fn linalg_cond_out_adaptor(self_: &Tensor, p: Option<Scalar>, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&LINALG_COND_OUT_INFO, &[&self_, &p, &&*out]) {
+    let values_: &[&dyn AsValue] = &[&self_, &p, &&*out];
+    if let Some(_seen) = watched(&LINALG_COND_OUT_INFO, values_) {
         return ops::linalg_cond_out(self_, p, out);
     }
-    let v = call_fallback(&LINALG_COND_OUT_INFO, &[&self_, &p, &&*out])?;
-    *out = arg(&v, 0)?;
+    let v = or_return!(call_fallback(&LINALG_COND_OUT_INFO, values_));
+    *out = or_return!(arg(&v, 0));
     Ok(())
 }
 
@@ -1633,18 +1596,15 @@ pub(super) static LINALG_COND_NAMED_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_cond_named_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::linalg_cond_named(tensor_arg(a, 0)?, &arg::<String>(a, 1)?)?.into_values()
+    calls::boxed_t_s_to_t(ops::linalg_cond_named, a)
 }
 fn linalg_cond_named_adaptor(self_: &Tensor, p: &str) -> Result<Tensor> {
-    if let Some(_seen) = watched(&LINALG_COND_NAMED_INFO, &[&self_, &p]) {
-        return ops::linalg_cond_named(self_, p);
-    }
-    fallback(&LINALG_COND_NAMED_INFO, &[&self_, &p])
+    calls::adapt_t_s_to_t(&LINALG_COND_NAMED_INFO, ops::linalg_cond_named, self_, p)
 }
 
 fn linalg_cond_named_out_cpu(self_: &Tensor, p: &str, out: &mut Tensor) -> Result<()> {
     out::refuse_leaves_late([&*out], |[own_out]| ops::linalg_cond_named_out(self_, p, own_out))?;
-    let r = f::linalg_cond_named(self_, p)?;
+    let r = or_return!(f::linalg_cond_named(self_, p));
     out::copy_to_out(
         &OutDtype::CastOr(
             "linalg.cond: Expected result to be safely castable from {want} dtype, but got result with dtype {got}",
@@ -1682,15 +1642,8 @@ pub(super) static LINALG_COND_NAMED_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LINALG_COND_NAMED_INFO),
 };
 fn linalg_cond_named_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::linalg_cond_named_out(tensor_arg(a, 0)?, &arg::<String>(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_s_w(ops::linalg_cond_named_out, a)
 }
 fn linalg_cond_named_out_adaptor(self_: &Tensor, p: &str, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&LINALG_COND_NAMED_OUT_INFO, &[&self_, &p, &&*out]) {
-        return ops::linalg_cond_named_out(self_, p, out);
-    }
-    let v = call_fallback(&LINALG_COND_NAMED_OUT_INFO, &[&self_, &p, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_s_w(&LINALG_COND_NAMED_OUT_INFO, ops::linalg_cond_named_out, self_, p, out)
 }

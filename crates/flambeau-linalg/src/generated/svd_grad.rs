@@ -23,10 +23,10 @@ pub struct LinalgSvdBackward {
 impl Backward for LinalgSvdBackward {
     const NAME: &'static str = "LinalgSvdBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
-        let result0 = &self.result0.unpack_last(cx, "result0")?;
-        let result1 = &self.result1.unpack_last(cx, "result1")?;
-        let result2 = &self.result2.unpack_last(cx, "result2")?;
-        let g0 = Some(svd_backward(grads, &result0, &result1, &result2)?);
+        let result0 = &or_return!(self.result0.unpack_last(cx, "result0"));
+        let result1 = &or_return!(self.result1.unpack_last(cx, "result1"));
+        let result2 = &or_return!(self.result2.unpack_last(cx, "result2"));
+        let g0 = Some(or_return!(svd_backward(grads, &result0, &result1, &result2)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -41,7 +41,10 @@ pub(super) fn linalg_svd_autograd(
     driver: Option<&str>,
 ) -> Result<(Tensor, Tensor, Tensor)> {
     let rec = rt::recording(&[a]);
-    let (out0, out1, out2) = rt::below(|| ops::linalg_svd(a, full_matrices, driver))?;
+    let (out0, out1, out2) = or_return!({
+        let _below = rt::Below::new();
+        ops::linalg_svd(a, full_matrices, driver)
+    });
     if rec {
         let edges = Edges::of([Some(a)]);
         let body = LinalgSvdBackward {
@@ -52,16 +55,16 @@ pub(super) fn linalg_svd_autograd(
         rt::record_multi(&[&out0, &out1, &out2], edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[a]) {
-        let t = rt::jvp(|| {
+        let t = {
             let duals: &[&Tensor] = &[a];
-            rt::transposed(duals, &[a], |mut given| {
+            rt::transposed(duals, &[a], &mut |mut given: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
                 let a = given.one()?;
                 let r = ops::linalg_svd(a, full_matrices, driver)?;
                 Ok(vec![r.0, r.1, r.2])
             })
-        })?;
+        }?;
         for (o, t) in [&out0, &out1, &out2].into_iter().zip(t) {
-            rt::set_tangent(o, Some(t))?;
+            rt::set_tangent(o, Ok(Some(t)))?;
         }
     }
     Ok((out0, out1, out2))
@@ -75,8 +78,9 @@ pub(super) fn linalg_svd_out_autograd(
     out1: &mut Tensor,
     out2: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("_linalg_svd", &[a], &[&*out0, &*out1, &*out2])?;
-    rt::below(|| ops::linalg_svd_out(a, full_matrices, driver, out0, out1, out2))
+    or_return!(rt::check_out("_linalg_svd", &[a], &[&*out0, &*out1, &*out2]));
+    let _below = rt::Below::new();
+    ops::linalg_svd_out(a, full_matrices, driver, out0, out1, out2)
 }
 /// Node of `linalg_svdvals`.
 pub struct LinalgSvdvalsBackward {
@@ -86,8 +90,8 @@ impl Backward for LinalgSvdvalsBackward {
     const NAME: &'static str = "LinalgSvdvalsBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let a = &self.a.unpack_last(cx, "a")?;
-        let g0 = Some(svdvals_backward(grad, a)?);
+        let a = &or_return!(self.a.unpack_last(cx, "a"));
+        let g0 = Some(or_return!(svdvals_backward(grad, a)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -97,36 +101,37 @@ impl Backward for LinalgSvdvalsBackward {
 #[cold]
 #[inline(never)]
 fn linalg_svdvals_tangent(a: &Tensor, driver: Option<&str>) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let duals: &[&Tensor] = &[a];
-        rt::transposed(duals, &[a], |mut given| {
-            let a = given.one()?;
-            let r = ops::linalg_svdvals(a, driver)?;
-            Ok(vec![r])
-        })
-        .map(|t| t.into_iter().next())
+    let duals: &[&Tensor] = &[a];
+    rt::transposed_one(duals, &[a], &mut |mut given: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
+        let a = given.one()?;
+        let r = ops::linalg_svdvals(a, driver)?;
+        Ok(vec![r])
     })
 }
 
 pub(super) fn linalg_svdvals_autograd(a: &Tensor, driver: Option<&str>) -> Result<Tensor> {
     let rec = rt::recording(&[a]);
-    let mut out = rt::below(|| ops::linalg_svdvals(a, driver))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::linalg_svdvals(a, driver)
+    });
     if rec {
         let edges = Edges::of([Some(a)]);
         let body = LinalgSvdvalsBackward { a: Saved::input(a) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[a]) {
-        let t = linalg_svdvals_tangent(a, driver)?;
-        rt::set_tangent(&out, t)?;
+        let t = linalg_svdvals_tangent(a, driver);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn linalg_svdvals_out_autograd(a: &Tensor, driver: Option<&str>, out: &mut Tensor) -> Result<()> {
-    rt::check_out("_linalg_svd", &[a], &[&*out])?;
-    rt::below(|| ops::linalg_svdvals_out(a, driver, out))
+    or_return!(rt::check_out("_linalg_svd", &[a], &[&*out]));
+    let _below = rt::Below::new();
+    ops::linalg_svdvals_out(a, driver, out)
 }
 /// Node of `linalg_polar`.
 pub struct LinalgPolarBackward {
@@ -135,8 +140,8 @@ pub struct LinalgPolarBackward {
 impl Backward for LinalgPolarBackward {
     const NAME: &'static str = "LinalgPolarBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
-        let a = &self.a.unpack_last(cx, "a")?;
-        let g0 = Some(polar_backward(grads, a)?);
+        let a = &or_return!(self.a.unpack_last(cx, "a"));
+        let g0 = Some(or_return!(polar_backward(grads, a)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -145,32 +150,36 @@ impl Backward for LinalgPolarBackward {
 }
 pub(super) fn linalg_polar_autograd(a: &Tensor) -> Result<(Tensor, Tensor)> {
     let rec = rt::recording(&[a]);
-    let (out0, out1) = rt::below(|| ops::linalg_polar(a))?;
+    let (out0, out1) = or_return!({
+        let _below = rt::Below::new();
+        ops::linalg_polar(a)
+    });
     if rec {
         let edges = Edges::of([Some(a)]);
         let body = LinalgPolarBackward { a: Saved::input(a) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record_multi(&[&out0, &out1], edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[a]) {
-        let t = rt::jvp(|| {
+        let t = {
             let duals: &[&Tensor] = &[a];
-            rt::transposed(duals, &[a], |mut given| {
+            rt::transposed(duals, &[a], &mut |mut given: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
                 let a = given.one()?;
                 let r = ops::linalg_polar(a)?;
                 Ok(vec![r.0, r.1])
             })
-        })?;
+        }?;
         for (o, t) in [&out0, &out1].into_iter().zip(t) {
-            rt::set_tangent(o, Some(t))?;
+            rt::set_tangent(o, Ok(Some(t)))?;
         }
     }
     Ok((out0, out1))
 }
 
 pub(super) fn linalg_polar_out_autograd(a: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
-    rt::check_out("linalg_polar", &[a], &[&*out0, &*out1])?;
-    rt::below(|| ops::linalg_polar_out(a, out0, out1))
+    or_return!(rt::check_out("linalg_polar", &[a], &[&*out0, &*out1]));
+    let _below = rt::Below::new();
+    ops::linalg_polar_out(a, out0, out1)
 }
 /// Node of `linalg_pinv.atol_rtol_tensor`.
 pub struct LinalgPinvTensorsBackward {
@@ -181,9 +190,9 @@ impl Backward for LinalgPinvTensorsBackward {
     const NAME: &'static str = "LinalgPinvBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack_last(cx, "result")?;
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(pinv_backward(grad, &result, self_)?);
+        let result = &or_return!(self.result.unpack_last(cx, "result"));
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(pinv_backward(grad, &result, self_)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -199,14 +208,11 @@ fn linalg_pinv_tensors_tangent(
     rtol: Option<&Tensor>,
     hermitian: bool,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let duals: &[&Tensor] = &[self_];
-        rt::transposed(duals, &[self_], |mut a| {
-            let self_ = a.one()?;
-            let r = ops::linalg_pinv_tensors(self_, atol, rtol, hermitian)?;
-            Ok(vec![r])
-        })
-        .map(|t| t.into_iter().next())
+    let duals: &[&Tensor] = &[self_];
+    rt::transposed_one(duals, &[self_], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
+        let self_ = a.one()?;
+        let r = ops::linalg_pinv_tensors(self_, atol, rtol, hermitian)?;
+        Ok(vec![r])
     })
 }
 
@@ -223,16 +229,19 @@ pub(super) fn linalg_pinv_tensors_autograd(
         rt::not_differentiable("linalg_pinv", "rtol", t)?;
     }
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::linalg_pinv_tensors(self_, atol, rtol, hermitian))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::linalg_pinv_tensors(self_, atol, rtol, hermitian)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = LinalgPinvTensorsBackward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = linalg_pinv_tensors_tangent(self_, atol, rtol, hermitian)?;
-        rt::set_tangent(&out, t)?;
+        let t = linalg_pinv_tensors_tangent(self_, atol, rtol, hermitian);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -244,7 +253,7 @@ pub(super) fn linalg_pinv_tensors_out_autograd(
     hermitian: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out(
+    or_return!(rt::check_out(
         "linalg_pinv",
         &{
             let mut v: Vec<&Tensor> = Vec::new();
@@ -253,7 +262,8 @@ pub(super) fn linalg_pinv_tensors_out_autograd(
             v.extend(rtol);
             v
         },
-        &[&*out],
-    )?;
-    rt::below(|| ops::linalg_pinv_tensors_out(self_, atol, rtol, hermitian, out))
+        &[&*out]
+    ));
+    let _below = rt::Below::new();
+    ops::linalg_pinv_tensors_out(self_, atol, rtol, hermitian, out)
 }

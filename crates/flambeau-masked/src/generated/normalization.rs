@@ -3,7 +3,7 @@
 //! Operators of the family `normalization`.
 
 #[allow(unused_imports)]
-use super::{D, a, args, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, calls, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::normalization as f;
 
@@ -40,8 +40,7 @@ pub(super) static MASKED_CUMSUM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn masked_cumsum_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::masked_cumsum(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg::<Option<Tensor>>(a, 3)?.as_ref())?
-        .into_values()
+    calls::boxed_t_i_od_ot_to_t(ops::masked_cumsum, a)
 }
 fn masked_cumsum_adaptor(
     input: &Tensor,
@@ -49,10 +48,7 @@ fn masked_cumsum_adaptor(
     dtype: Option<DType>,
     mask: Option<&Tensor>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&MASKED_CUMSUM_INFO, &[&input, &dim, &dtype, &mask]) {
-        return ops::masked_cumsum(input, dim, dtype, mask);
-    }
-    fallback(&MASKED_CUMSUM_INFO, &[&input, &dim, &dtype, &mask])
+    calls::adapt_t_i_od_ot_to_t(&MASKED_CUMSUM_INFO, ops::masked_cumsum, input, dim, dtype, mask)
 }
 
 /// Type of [`MASKED_CUMPROD`].
@@ -88,8 +84,7 @@ pub(super) static MASKED_CUMPROD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn masked_cumprod_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::masked_cumprod(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg::<Option<Tensor>>(a, 3)?.as_ref())?
-        .into_values()
+    calls::boxed_t_i_od_ot_to_t(ops::masked_cumprod, a)
 }
 fn masked_cumprod_adaptor(
     input: &Tensor,
@@ -97,10 +92,7 @@ fn masked_cumprod_adaptor(
     dtype: Option<DType>,
     mask: Option<&Tensor>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&MASKED_CUMPROD_INFO, &[&input, &dim, &dtype, &mask]) {
-        return ops::masked_cumprod(input, dim, dtype, mask);
-    }
-    fallback(&MASKED_CUMPROD_INFO, &[&input, &dim, &dtype, &mask])
+    calls::adapt_t_i_od_ot_to_t(&MASKED_CUMPROD_INFO, ops::masked_cumprod, input, dim, dtype, mask)
 }
 
 /// Type of [`MASKED_SOFTMAX`].
@@ -136,8 +128,7 @@ pub(super) static MASKED_SOFTMAX_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn masked_softmax_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::masked_softmax(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg::<Option<Tensor>>(a, 3)?.as_ref())?
-        .into_values()
+    calls::boxed_t_i_od_ot_to_t(ops::masked_softmax, a)
 }
 fn masked_softmax_adaptor(
     input: &Tensor,
@@ -145,10 +136,7 @@ fn masked_softmax_adaptor(
     dtype: Option<DType>,
     mask: Option<&Tensor>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&MASKED_SOFTMAX_INFO, &[&input, &dim, &dtype, &mask]) {
-        return ops::masked_softmax(input, dim, dtype, mask);
-    }
-    fallback(&MASKED_SOFTMAX_INFO, &[&input, &dim, &dtype, &mask])
+    calls::adapt_t_i_od_ot_to_t(&MASKED_SOFTMAX_INFO, ops::masked_softmax, input, dim, dtype, mask)
 }
 
 /// Type of [`MASKED_LOG_SOFTMAX`].
@@ -184,8 +172,7 @@ pub(super) static MASKED_LOG_SOFTMAX_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn masked_log_softmax_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::masked_log_softmax(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg::<Option<Tensor>>(a, 3)?.as_ref())?
-        .into_values()
+    calls::boxed_t_i_od_ot_to_t(ops::masked_log_softmax, a)
 }
 fn masked_log_softmax_adaptor(
     input: &Tensor,
@@ -193,10 +180,7 @@ fn masked_log_softmax_adaptor(
     dtype: Option<DType>,
     mask: Option<&Tensor>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&MASKED_LOG_SOFTMAX_INFO, &[&input, &dim, &dtype, &mask]) {
-        return ops::masked_log_softmax(input, dim, dtype, mask);
-    }
-    fallback(&MASKED_LOG_SOFTMAX_INFO, &[&input, &dim, &dtype, &mask])
+    calls::adapt_t_i_od_ot_to_t(&MASKED_LOG_SOFTMAX_INFO, ops::masked_log_softmax, input, dim, dtype, mask)
 }
 
 /// Type of [`MASKED_SOFTMIN`].
@@ -232,8 +216,7 @@ pub(super) static MASKED_SOFTMIN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn masked_softmin_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::masked_softmin(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg::<Option<Tensor>>(a, 3)?.as_ref())?
-        .into_values()
+    calls::boxed_t_i_od_ot_to_t(ops::masked_softmin, a)
 }
 fn masked_softmin_adaptor(
     input: &Tensor,
@@ -241,10 +224,7 @@ fn masked_softmin_adaptor(
     dtype: Option<DType>,
     mask: Option<&Tensor>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&MASKED_SOFTMIN_INFO, &[&input, &dim, &dtype, &mask]) {
-        return ops::masked_softmin(input, dim, dtype, mask);
-    }
-    fallback(&MASKED_SOFTMIN_INFO, &[&input, &dim, &dtype, &mask])
+    calls::adapt_t_i_od_ot_to_t(&MASKED_SOFTMIN_INFO, ops::masked_softmin, input, dim, dtype, mask)
 }
 
 /// Type of [`MASKED_NORMALIZE`].
@@ -282,14 +262,14 @@ pub(super) static MASKED_NORMALIZE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn masked_normalize_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::masked_normalize(
-        tensor_arg(a, 0)?,
-        arg(a, 1)?,
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg::<Option<Tensor>>(a, 5)?.as_ref(),
-    )?
+    or_return!(ops::masked_normalize(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg::<Option<Tensor>>(a, 5)).as_ref()
+    ))
     .into_values()
 }
 fn masked_normalize_adaptor(
@@ -300,10 +280,9 @@ fn masked_normalize_adaptor(
     dtype: Option<DType>,
     mask: Option<&Tensor>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&MASKED_NORMALIZE_INFO, &[&input, &ord, &dim, &eps, &dtype, &mask]) {
-        return ops::masked_normalize(input, ord, dim, eps, dtype, mask);
-    }
-    fallback(&MASKED_NORMALIZE_INFO, &[&input, &ord, &dim, &eps, &dtype, &mask])
+    adapted(&MASKED_NORMALIZE_INFO, &[&input, &ord, &dim, &eps, &dtype, &mask], &mut |()| {
+        ops::masked_normalize(input, ord, dim, eps, dtype, mask)
+    })
 }
 
 /// Type of [`MASKED_LOGADDEXP`].
@@ -346,13 +325,13 @@ pub(super) static MASKED_LOGADDEXP_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn masked_logaddexp_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::masked_logaddexp(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        arg(a, 2)?,
-        arg::<Option<Tensor>>(a, 3)?.as_ref(),
-        arg::<Option<Tensor>>(a, 4)?.as_ref(),
-    )?
+    or_return!(ops::masked_logaddexp(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg::<Option<Tensor>>(a, 3)).as_ref(),
+        or_return!(arg::<Option<Tensor>>(a, 4)).as_ref()
+    ))
     .into_values()
 }
 fn masked_logaddexp_adaptor(
@@ -362,9 +341,7 @@ fn masked_logaddexp_adaptor(
     input_mask: Option<&Tensor>,
     other_mask: Option<&Tensor>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&MASKED_LOGADDEXP_INFO, &[&input, &other, &dtype, &input_mask, &other_mask])
-    {
-        return ops::masked_logaddexp(input, other, dtype, input_mask, other_mask);
-    }
-    fallback(&MASKED_LOGADDEXP_INFO, &[&input, &other, &dtype, &input_mask, &other_mask])
+    adapted(&MASKED_LOGADDEXP_INFO, &[&input, &other, &dtype, &input_mask, &other_mask], &mut |()| {
+        ops::masked_logaddexp(input, other, dtype, input_mask, other_mask)
+    })
 }

@@ -28,7 +28,10 @@ pub fn masked_cumsum(
     dtype: Option<DType>,
     mask: Option<&Tensor>,
 ) -> Result<Tensor> {
-    (normalization::MASKED_CUMSUM.get(input.key_set() | opt_keys(mask))?)(input, dim, dtype, mask)
+    match normalization::MASKED_CUMSUM.get(input.key_set() | opt_keys(mask)) {
+        Ok(f) => f(input, dim, dtype, mask),
+        Err(e) => Err(e),
+    }
 }
 
 /// Running products along `dim` of the elements that the mask leaves; the others change nothing.
@@ -54,7 +57,10 @@ pub fn masked_cumprod(
     dtype: Option<DType>,
     mask: Option<&Tensor>,
 ) -> Result<Tensor> {
-    (normalization::MASKED_CUMPROD.get(input.key_set() | opt_keys(mask))?)(input, dim, dtype, mask)
+    match normalization::MASKED_CUMPROD.get(input.key_set() | opt_keys(mask)) {
+        Ok(f) => f(input, dim, dtype, mask),
+        Err(e) => Err(e),
+    }
 }
 
 /// Softmax along `dim` of the elements that the mask leaves, as if the others were infinitely small; NaN where it leaves none.
@@ -80,7 +86,10 @@ pub fn masked_softmax(
     dtype: Option<DType>,
     mask: Option<&Tensor>,
 ) -> Result<Tensor> {
-    (normalization::MASKED_SOFTMAX.get(input.key_set() | opt_keys(mask))?)(input, dim, dtype, mask)
+    match normalization::MASKED_SOFTMAX.get(input.key_set() | opt_keys(mask)) {
+        Ok(f) => f(input, dim, dtype, mask),
+        Err(e) => Err(e),
+    }
 }
 
 /// The logarithm of softmax along `dim` of the elements that the mask leaves, as if the others were infinitely small; NaN where it leaves none.
@@ -106,7 +115,10 @@ pub fn masked_log_softmax(
     dtype: Option<DType>,
     mask: Option<&Tensor>,
 ) -> Result<Tensor> {
-    (normalization::MASKED_LOG_SOFTMAX.get(input.key_set() | opt_keys(mask))?)(input, dim, dtype, mask)
+    match normalization::MASKED_LOG_SOFTMAX.get(input.key_set() | opt_keys(mask)) {
+        Ok(f) => f(input, dim, dtype, mask),
+        Err(e) => Err(e),
+    }
 }
 
 /// Softmin along `dim` of the elements that the mask leaves, as if the others were infinitely large; NaN where it leaves none.
@@ -132,7 +144,10 @@ pub fn masked_softmin(
     dtype: Option<DType>,
     mask: Option<&Tensor>,
 ) -> Result<Tensor> {
-    (normalization::MASKED_SOFTMIN.get(input.key_set() | opt_keys(mask))?)(input, dim, dtype, mask)
+    match normalization::MASKED_SOFTMIN.get(input.key_set() | opt_keys(mask)) {
+        Ok(f) => f(input, dim, dtype, mask),
+        Err(e) => Err(e),
+    }
 }
 
 /// The elements that the mask leaves, divided by their `ord`-norm along `dim`, or by `eps` if that is larger.
@@ -160,9 +175,10 @@ pub fn masked_normalize(
     dtype: Option<DType>,
     mask: Option<&Tensor>,
 ) -> Result<Tensor> {
-    (normalization::MASKED_NORMALIZE.get(input.key_set() | opt_keys(mask))?)(
-        input, ord, dim, eps, dtype, mask,
-    )
+    match normalization::MASKED_NORMALIZE.get(input.key_set() | opt_keys(mask)) {
+        Ok(f) => f(input, ord, dim, eps, dtype, mask),
+        Err(e) => Err(e),
+    }
 }
 
 /// `log(exp(input) + exp(other))` of the elements that the masks leave; the others count as minus infinity.
@@ -189,10 +205,12 @@ pub fn masked_logaddexp(
     input_mask: Option<&Tensor>,
     other_mask: Option<&Tensor>,
 ) -> Result<Tensor> {
-    (normalization::MASKED_LOGADDEXP
-        .get(input.key_set() | other.key_set() | opt_keys(input_mask) | opt_keys(other_mask))?)(
-        input, other, dtype, input_mask, other_mask,
-    )
+    match normalization::MASKED_LOGADDEXP
+        .get(input.key_set() | other.key_set() | opt_keys(input_mask) | opt_keys(other_mask))
+    {
+        Ok(f) => f(input, other, dtype, input_mask, other_mask),
+        Err(e) => Err(e),
+    }
 }
 
 /// The sum of the elements that the mask leaves.
@@ -219,7 +237,10 @@ pub fn masked_sum(
     dtype: Option<DType>,
     mask: Option<&Tensor>,
 ) -> Result<Tensor> {
-    (reduction::MASKED_SUM.get(input.key_set() | opt_keys(mask))?)(input, dim, keepdim, dtype, mask)
+    match reduction::MASKED_SUM.get(input.key_set() | opt_keys(mask)) {
+        Ok(f) => f(input, dim, keepdim, dtype, mask),
+        Err(e) => Err(e),
+    }
 }
 
 /// The product of the elements that the mask leaves.
@@ -246,7 +267,10 @@ pub fn masked_prod(
     dtype: Option<DType>,
     mask: Option<&Tensor>,
 ) -> Result<Tensor> {
-    (reduction::MASKED_PROD.get(input.key_set() | opt_keys(mask))?)(input, dim, keepdim, dtype, mask)
+    match reduction::MASKED_PROD.get(input.key_set() | opt_keys(mask)) {
+        Ok(f) => f(input, dim, keepdim, dtype, mask),
+        Err(e) => Err(e),
+    }
 }
 
 /// The largest of the elements that the mask leaves; the least value of the dtype where it leaves none.
@@ -273,7 +297,10 @@ pub fn masked_amax(
     dtype: Option<DType>,
     mask: Option<&Tensor>,
 ) -> Result<Tensor> {
-    (reduction::MASKED_AMAX.get(input.key_set() | opt_keys(mask))?)(input, dim, keepdim, dtype, mask)
+    match reduction::MASKED_AMAX.get(input.key_set() | opt_keys(mask)) {
+        Ok(f) => f(input, dim, keepdim, dtype, mask),
+        Err(e) => Err(e),
+    }
 }
 
 /// The smallest of the elements that the mask leaves; the largest value of the dtype where it leaves none.
@@ -300,7 +327,10 @@ pub fn masked_amin(
     dtype: Option<DType>,
     mask: Option<&Tensor>,
 ) -> Result<Tensor> {
-    (reduction::MASKED_AMIN.get(input.key_set() | opt_keys(mask))?)(input, dim, keepdim, dtype, mask)
+    match reduction::MASKED_AMIN.get(input.key_set() | opt_keys(mask)) {
+        Ok(f) => f(input, dim, keepdim, dtype, mask),
+        Err(e) => Err(e),
+    }
 }
 
 /// The mean of the elements that the mask leaves; NaN where it leaves none.
@@ -327,7 +357,10 @@ pub fn masked_mean(
     dtype: Option<DType>,
     mask: Option<&Tensor>,
 ) -> Result<Tensor> {
-    (reduction::MASKED_MEAN.get(input.key_set() | opt_keys(mask))?)(input, dim, keepdim, dtype, mask)
+    match reduction::MASKED_MEAN.get(input.key_set() | opt_keys(mask)) {
+        Ok(f) => f(input, dim, keepdim, dtype, mask),
+        Err(e) => Err(e),
+    }
 }
 
 /// The logarithm of the sum of the exponentials of the elements that the mask leaves.
@@ -354,7 +387,10 @@ pub fn masked_logsumexp(
     dtype: Option<DType>,
     mask: Option<&Tensor>,
 ) -> Result<Tensor> {
-    (reduction::MASKED_LOGSUMEXP.get(input.key_set() | opt_keys(mask))?)(input, dim, keepdim, dtype, mask)
+    match reduction::MASKED_LOGSUMEXP.get(input.key_set() | opt_keys(mask)) {
+        Ok(f) => f(input, dim, keepdim, dtype, mask),
+        Err(e) => Err(e),
+    }
 }
 
 /// The place of the largest of the elements that the mask leaves, in the flattened input or along `dim`.
@@ -381,7 +417,10 @@ pub fn masked_argmax(
     dtype: Option<DType>,
     mask: Option<&Tensor>,
 ) -> Result<Tensor> {
-    (reduction::MASKED_ARGMAX.get(input.key_set() | opt_keys(mask))?)(input, dim, keepdim, dtype, mask)
+    match reduction::MASKED_ARGMAX.get(input.key_set() | opt_keys(mask)) {
+        Ok(f) => f(input, dim, keepdim, dtype, mask),
+        Err(e) => Err(e),
+    }
 }
 
 /// The place of the smallest of the elements that the mask leaves, in the flattened input or along `dim`.
@@ -408,7 +447,10 @@ pub fn masked_argmin(
     dtype: Option<DType>,
     mask: Option<&Tensor>,
 ) -> Result<Tensor> {
-    (reduction::MASKED_ARGMIN.get(input.key_set() | opt_keys(mask))?)(input, dim, keepdim, dtype, mask)
+    match reduction::MASKED_ARGMIN.get(input.key_set() | opt_keys(mask)) {
+        Ok(f) => f(input, dim, keepdim, dtype, mask),
+        Err(e) => Err(e),
+    }
 }
 
 /// The median of the elements that the mask leaves along `dim`, the lower of two; NaN where it leaves none.
@@ -435,7 +477,10 @@ pub fn masked_median(
     dtype: Option<DType>,
     mask: Option<&Tensor>,
 ) -> Result<Tensor> {
-    (reduction::MASKED_MEDIAN.get(input.key_set() | opt_keys(mask))?)(input, dim, keepdim, dtype, mask)
+    match reduction::MASKED_MEDIAN.get(input.key_set() | opt_keys(mask)) {
+        Ok(f) => f(input, dim, keepdim, dtype, mask),
+        Err(e) => Err(e),
+    }
 }
 
 /// The `ord`-norm of the elements that the mask leaves, as a vector.
@@ -463,7 +508,10 @@ pub fn masked_norm(
     dtype: Option<DType>,
     mask: Option<&Tensor>,
 ) -> Result<Tensor> {
-    (reduction::MASKED_NORM.get(input.key_set() | opt_keys(mask))?)(input, ord, dim, keepdim, dtype, mask)
+    match reduction::MASKED_NORM.get(input.key_set() | opt_keys(mask)) {
+        Ok(f) => f(input, ord, dim, keepdim, dtype, mask),
+        Err(e) => Err(e),
+    }
 }
 
 /// The variance of the elements that the mask leaves.
@@ -492,9 +540,10 @@ pub fn masked_var(
     dtype: Option<DType>,
     mask: Option<&Tensor>,
 ) -> Result<Tensor> {
-    (reduction::MASKED_VAR.get(input.key_set() | opt_keys(mask))?)(
-        input, dim, unbiased, correction, keepdim, dtype, mask,
-    )
+    match reduction::MASKED_VAR.get(input.key_set() | opt_keys(mask)) {
+        Ok(f) => f(input, dim, unbiased, correction, keepdim, dtype, mask),
+        Err(e) => Err(e),
+    }
 }
 
 /// The standard deviation of the elements that the mask leaves.
@@ -523,7 +572,8 @@ pub fn masked_std(
     dtype: Option<DType>,
     mask: Option<&Tensor>,
 ) -> Result<Tensor> {
-    (reduction::MASKED_STD.get(input.key_set() | opt_keys(mask))?)(
-        input, dim, unbiased, correction, keepdim, dtype, mask,
-    )
+    match reduction::MASKED_STD.get(input.key_set() | opt_keys(mask)) {
+        Ok(f) => f(input, dim, unbiased, correction, keepdim, dtype, mask),
+        Err(e) => Err(e),
+    }
 }

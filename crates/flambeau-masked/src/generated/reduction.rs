@@ -3,7 +3,7 @@
 //! Operators of the family `reduction`.
 
 #[allow(unused_imports)]
-use super::{D, a, args, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, calls, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::reduction as f;
 
@@ -43,14 +43,7 @@ pub(super) static MASKED_SUM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn masked_sum_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::masked_sum(
-        tensor_arg(a, 0)?,
-        arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg::<Option<Tensor>>(a, 4)?.as_ref(),
-    )?
-    .into_values()
+    calls::boxed_t_ois_b_od_ot_to_t(ops::masked_sum, a)
 }
 fn masked_sum_adaptor(
     input: &Tensor,
@@ -59,10 +52,7 @@ fn masked_sum_adaptor(
     dtype: Option<DType>,
     mask: Option<&Tensor>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&MASKED_SUM_INFO, &[&input, &dim, &keepdim, &dtype, &mask]) {
-        return ops::masked_sum(input, dim, keepdim, dtype, mask);
-    }
-    fallback(&MASKED_SUM_INFO, &[&input, &dim, &keepdim, &dtype, &mask])
+    calls::adapt_t_ois_b_od_ot_to_t(&MASKED_SUM_INFO, ops::masked_sum, input, dim, keepdim, dtype, mask)
 }
 
 /// Type of [`MASKED_PROD`].
@@ -102,14 +92,7 @@ pub(super) static MASKED_PROD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn masked_prod_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::masked_prod(
-        tensor_arg(a, 0)?,
-        arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg::<Option<Tensor>>(a, 4)?.as_ref(),
-    )?
-    .into_values()
+    calls::boxed_t_ois_b_od_ot_to_t(ops::masked_prod, a)
 }
 fn masked_prod_adaptor(
     input: &Tensor,
@@ -118,10 +101,7 @@ fn masked_prod_adaptor(
     dtype: Option<DType>,
     mask: Option<&Tensor>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&MASKED_PROD_INFO, &[&input, &dim, &keepdim, &dtype, &mask]) {
-        return ops::masked_prod(input, dim, keepdim, dtype, mask);
-    }
-    fallback(&MASKED_PROD_INFO, &[&input, &dim, &keepdim, &dtype, &mask])
+    calls::adapt_t_ois_b_od_ot_to_t(&MASKED_PROD_INFO, ops::masked_prod, input, dim, keepdim, dtype, mask)
 }
 
 /// Type of [`MASKED_AMAX`].
@@ -161,14 +141,7 @@ pub(super) static MASKED_AMAX_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn masked_amax_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::masked_amax(
-        tensor_arg(a, 0)?,
-        arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg::<Option<Tensor>>(a, 4)?.as_ref(),
-    )?
-    .into_values()
+    calls::boxed_t_ois_b_od_ot_to_t(ops::masked_amax, a)
 }
 fn masked_amax_adaptor(
     input: &Tensor,
@@ -177,10 +150,7 @@ fn masked_amax_adaptor(
     dtype: Option<DType>,
     mask: Option<&Tensor>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&MASKED_AMAX_INFO, &[&input, &dim, &keepdim, &dtype, &mask]) {
-        return ops::masked_amax(input, dim, keepdim, dtype, mask);
-    }
-    fallback(&MASKED_AMAX_INFO, &[&input, &dim, &keepdim, &dtype, &mask])
+    calls::adapt_t_ois_b_od_ot_to_t(&MASKED_AMAX_INFO, ops::masked_amax, input, dim, keepdim, dtype, mask)
 }
 
 /// Type of [`MASKED_AMIN`].
@@ -220,14 +190,7 @@ pub(super) static MASKED_AMIN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn masked_amin_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::masked_amin(
-        tensor_arg(a, 0)?,
-        arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg::<Option<Tensor>>(a, 4)?.as_ref(),
-    )?
-    .into_values()
+    calls::boxed_t_ois_b_od_ot_to_t(ops::masked_amin, a)
 }
 fn masked_amin_adaptor(
     input: &Tensor,
@@ -236,10 +199,7 @@ fn masked_amin_adaptor(
     dtype: Option<DType>,
     mask: Option<&Tensor>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&MASKED_AMIN_INFO, &[&input, &dim, &keepdim, &dtype, &mask]) {
-        return ops::masked_amin(input, dim, keepdim, dtype, mask);
-    }
-    fallback(&MASKED_AMIN_INFO, &[&input, &dim, &keepdim, &dtype, &mask])
+    calls::adapt_t_ois_b_od_ot_to_t(&MASKED_AMIN_INFO, ops::masked_amin, input, dim, keepdim, dtype, mask)
 }
 
 /// Type of [`MASKED_MEAN`].
@@ -279,14 +239,7 @@ pub(super) static MASKED_MEAN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn masked_mean_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::masked_mean(
-        tensor_arg(a, 0)?,
-        arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg::<Option<Tensor>>(a, 4)?.as_ref(),
-    )?
-    .into_values()
+    calls::boxed_t_ois_b_od_ot_to_t(ops::masked_mean, a)
 }
 fn masked_mean_adaptor(
     input: &Tensor,
@@ -295,10 +248,7 @@ fn masked_mean_adaptor(
     dtype: Option<DType>,
     mask: Option<&Tensor>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&MASKED_MEAN_INFO, &[&input, &dim, &keepdim, &dtype, &mask]) {
-        return ops::masked_mean(input, dim, keepdim, dtype, mask);
-    }
-    fallback(&MASKED_MEAN_INFO, &[&input, &dim, &keepdim, &dtype, &mask])
+    calls::adapt_t_ois_b_od_ot_to_t(&MASKED_MEAN_INFO, ops::masked_mean, input, dim, keepdim, dtype, mask)
 }
 
 /// Type of [`MASKED_LOGSUMEXP`].
@@ -339,14 +289,7 @@ pub(super) static MASKED_LOGSUMEXP_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn masked_logsumexp_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::masked_logsumexp(
-        tensor_arg(a, 0)?,
-        arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg::<Option<Tensor>>(a, 4)?.as_ref(),
-    )?
-    .into_values()
+    calls::boxed_t_ois_b_od_ot_to_t(ops::masked_logsumexp, a)
 }
 fn masked_logsumexp_adaptor(
     input: &Tensor,
@@ -355,10 +298,15 @@ fn masked_logsumexp_adaptor(
     dtype: Option<DType>,
     mask: Option<&Tensor>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&MASKED_LOGSUMEXP_INFO, &[&input, &dim, &keepdim, &dtype, &mask]) {
-        return ops::masked_logsumexp(input, dim, keepdim, dtype, mask);
-    }
-    fallback(&MASKED_LOGSUMEXP_INFO, &[&input, &dim, &keepdim, &dtype, &mask])
+    calls::adapt_t_ois_b_od_ot_to_t(
+        &MASKED_LOGSUMEXP_INFO,
+        ops::masked_logsumexp,
+        input,
+        dim,
+        keepdim,
+        dtype,
+        mask,
+    )
 }
 
 /// Type of [`MASKED_ARGMAX`].
@@ -395,14 +343,7 @@ pub(super) static MASKED_ARGMAX_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn masked_argmax_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::masked_argmax(
-        tensor_arg(a, 0)?,
-        arg(a, 1)?,
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg::<Option<Tensor>>(a, 4)?.as_ref(),
-    )?
-    .into_values()
+    calls::boxed_t_oi_b_od_ot_to_t(ops::masked_argmax, a)
 }
 fn masked_argmax_adaptor(
     input: &Tensor,
@@ -411,10 +352,7 @@ fn masked_argmax_adaptor(
     dtype: Option<DType>,
     mask: Option<&Tensor>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&MASKED_ARGMAX_INFO, &[&input, &dim, &keepdim, &dtype, &mask]) {
-        return ops::masked_argmax(input, dim, keepdim, dtype, mask);
-    }
-    fallback(&MASKED_ARGMAX_INFO, &[&input, &dim, &keepdim, &dtype, &mask])
+    calls::adapt_t_oi_b_od_ot_to_t(&MASKED_ARGMAX_INFO, ops::masked_argmax, input, dim, keepdim, dtype, mask)
 }
 
 /// Type of [`MASKED_ARGMIN`].
@@ -451,14 +389,7 @@ pub(super) static MASKED_ARGMIN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn masked_argmin_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::masked_argmin(
-        tensor_arg(a, 0)?,
-        arg(a, 1)?,
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg::<Option<Tensor>>(a, 4)?.as_ref(),
-    )?
-    .into_values()
+    calls::boxed_t_oi_b_od_ot_to_t(ops::masked_argmin, a)
 }
 fn masked_argmin_adaptor(
     input: &Tensor,
@@ -467,10 +398,7 @@ fn masked_argmin_adaptor(
     dtype: Option<DType>,
     mask: Option<&Tensor>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&MASKED_ARGMIN_INFO, &[&input, &dim, &keepdim, &dtype, &mask]) {
-        return ops::masked_argmin(input, dim, keepdim, dtype, mask);
-    }
-    fallback(&MASKED_ARGMIN_INFO, &[&input, &dim, &keepdim, &dtype, &mask])
+    calls::adapt_t_oi_b_od_ot_to_t(&MASKED_ARGMIN_INFO, ops::masked_argmin, input, dim, keepdim, dtype, mask)
 }
 
 /// Type of [`MASKED_MEDIAN`].
@@ -507,13 +435,13 @@ pub(super) static MASKED_MEDIAN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn masked_median_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::masked_median(
-        tensor_arg(a, 0)?,
-        arg(a, 1)?,
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg::<Option<Tensor>>(a, 4)?.as_ref(),
-    )?
+    or_return!(ops::masked_median(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg::<Option<Tensor>>(a, 4)).as_ref()
+    ))
     .into_values()
 }
 fn masked_median_adaptor(
@@ -523,10 +451,9 @@ fn masked_median_adaptor(
     dtype: Option<DType>,
     mask: Option<&Tensor>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&MASKED_MEDIAN_INFO, &[&input, &dim, &keepdim, &dtype, &mask]) {
-        return ops::masked_median(input, dim, keepdim, dtype, mask);
-    }
-    fallback(&MASKED_MEDIAN_INFO, &[&input, &dim, &keepdim, &dtype, &mask])
+    adapted(&MASKED_MEDIAN_INFO, &[&input, &dim, &keepdim, &dtype, &mask], &mut |()| {
+        ops::masked_median(input, dim, keepdim, dtype, mask)
+    })
 }
 
 /// Type of [`MASKED_NORM`].
@@ -575,14 +502,14 @@ pub(super) static MASKED_NORM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn masked_norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::masked_norm(
-        tensor_arg(a, 0)?,
-        arg(a, 1)?,
-        arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg::<Option<Tensor>>(a, 5)?.as_ref(),
-    )?
+    or_return!(ops::masked_norm(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg::<Option<Vec<i64>>>(a, 2)).as_deref(),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg::<Option<Tensor>>(a, 5)).as_ref()
+    ))
     .into_values()
 }
 fn masked_norm_adaptor(
@@ -593,10 +520,9 @@ fn masked_norm_adaptor(
     dtype: Option<DType>,
     mask: Option<&Tensor>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&MASKED_NORM_INFO, &[&input, &ord, &dim, &keepdim, &dtype, &mask]) {
-        return ops::masked_norm(input, ord, dim, keepdim, dtype, mask);
-    }
-    fallback(&MASKED_NORM_INFO, &[&input, &ord, &dim, &keepdim, &dtype, &mask])
+    adapted(&MASKED_NORM_INFO, &[&input, &ord, &dim, &keepdim, &dtype, &mask], &mut |()| {
+        ops::masked_norm(input, ord, dim, keepdim, dtype, mask)
+    })
 }
 
 /// Type of [`MASKED_VAR`].
@@ -645,16 +571,7 @@ pub(super) static MASKED_VAR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn masked_var_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::masked_var(
-        tensor_arg(a, 0)?,
-        arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg::<Option<Tensor>>(a, 6)?.as_ref(),
-    )?
-    .into_values()
+    calls::boxed_t_ois_ob_on_b_od_ot_to_t(ops::masked_var, a)
 }
 fn masked_var_adaptor(
     input: &Tensor,
@@ -665,12 +582,17 @@ fn masked_var_adaptor(
     dtype: Option<DType>,
     mask: Option<&Tensor>,
 ) -> Result<Tensor> {
-    if let Some(_seen) =
-        watched(&MASKED_VAR_INFO, &[&input, &dim, &unbiased, &correction, &keepdim, &dtype, &mask])
-    {
-        return ops::masked_var(input, dim, unbiased, correction, keepdim, dtype, mask);
-    }
-    fallback(&MASKED_VAR_INFO, &[&input, &dim, &unbiased, &correction, &keepdim, &dtype, &mask])
+    calls::adapt_t_ois_ob_on_b_od_ot_to_t(
+        &MASKED_VAR_INFO,
+        ops::masked_var,
+        input,
+        dim,
+        unbiased,
+        correction,
+        keepdim,
+        dtype,
+        mask,
+    )
 }
 
 /// Type of [`MASKED_STD`].
@@ -719,16 +641,7 @@ pub(super) static MASKED_STD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn masked_std_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::masked_std(
-        tensor_arg(a, 0)?,
-        arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg::<Option<Tensor>>(a, 6)?.as_ref(),
-    )?
-    .into_values()
+    calls::boxed_t_ois_ob_on_b_od_ot_to_t(ops::masked_std, a)
 }
 fn masked_std_adaptor(
     input: &Tensor,
@@ -739,10 +652,15 @@ fn masked_std_adaptor(
     dtype: Option<DType>,
     mask: Option<&Tensor>,
 ) -> Result<Tensor> {
-    if let Some(_seen) =
-        watched(&MASKED_STD_INFO, &[&input, &dim, &unbiased, &correction, &keepdim, &dtype, &mask])
-    {
-        return ops::masked_std(input, dim, unbiased, correction, keepdim, dtype, mask);
-    }
-    fallback(&MASKED_STD_INFO, &[&input, &dim, &unbiased, &correction, &keepdim, &dtype, &mask])
+    calls::adapt_t_ois_ob_on_b_od_ot_to_t(
+        &MASKED_STD_INFO,
+        ops::masked_std,
+        input,
+        dim,
+        unbiased,
+        correction,
+        keepdim,
+        dtype,
+        mask,
+    )
 }

@@ -3,7 +3,7 @@
 //! Operators of the family `activation`.
 
 #[allow(unused_imports)]
-use super::{D, a, args, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, calls, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::activation as f;
 
@@ -14,7 +14,7 @@ pub static LEAKY_RELU_RAW_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::LEAKY_RELU,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&LEAKY_RELU_RAW, &LEAKY_RELU_RAW_, &LEAKY_RELU_RAW_OUT]),
+    kernels: Kernels::new(&[LEAKY_RELU_RAW.any(), LEAKY_RELU_RAW_.any(), LEAKY_RELU_RAW_OUT.any()]),
 };
 fn leaky_relu_raw_kernel(self_: &Tensor, negative_slope: Scalar) -> Result<Tensor> {
     pointwise::pointwise(&LEAKY_RELU_RAW_SPEC, &[self_], &[negative_slope.param()])
@@ -51,13 +51,10 @@ pub(super) static LEAKY_RELU_RAW_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn leaky_relu_raw_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::leaky_relu_raw(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
+    calls::boxed_t_n_to_t(ops::leaky_relu_raw, a)
 }
 fn leaky_relu_raw_adaptor(self_: &Tensor, negative_slope: Scalar) -> Result<Tensor> {
-    if let Some(_seen) = watched(&LEAKY_RELU_RAW_INFO, &[&self_, &negative_slope]) {
-        return ops::leaky_relu_raw(self_, negative_slope);
-    }
-    fallback(&LEAKY_RELU_RAW_INFO, &[&self_, &negative_slope])
+    calls::adapt_t_n_to_t(&LEAKY_RELU_RAW_INFO, ops::leaky_relu_raw, self_, negative_slope)
 }
 
 fn leaky_relu_raw_inplace_kernel(self_: &Tensor, negative_slope: Scalar) -> Result<()> {
@@ -95,14 +92,10 @@ pub(super) static LEAKY_RELU_RAW__INFO: OpInfo = OpInfo {
     functional: Some(&LEAKY_RELU_RAW_INFO),
 };
 fn leaky_relu_raw_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::leaky_relu_raw_(tensor_arg(a, 0)?, arg(a, 1)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_n(ops::leaky_relu_raw_, a, &[0])
 }
 fn leaky_relu_raw_inplace_adaptor(self_: &Tensor, negative_slope: Scalar) -> Result<()> {
-    if let Some(_seen) = watched(&LEAKY_RELU_RAW__INFO, &[&self_, &negative_slope]) {
-        return ops::leaky_relu_raw_(self_, negative_slope);
-    }
-    call_fallback(&LEAKY_RELU_RAW__INFO, &[&self_, &negative_slope]).map(drop)
+    calls::adapt_t_n(&LEAKY_RELU_RAW__INFO, ops::leaky_relu_raw_, self_, negative_slope)
 }
 
 fn leaky_relu_raw_out_kernel(self_: &Tensor, negative_slope: Scalar, out: &mut Tensor) -> Result<()> {
@@ -144,17 +137,10 @@ pub(super) static LEAKY_RELU_RAW_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LEAKY_RELU_RAW_INFO),
 };
 fn leaky_relu_raw_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::leaky_relu_raw_out(tensor_arg(a, 0)?, arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_n_w(ops::leaky_relu_raw_out, a)
 }
 fn leaky_relu_raw_out_adaptor(self_: &Tensor, negative_slope: Scalar, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&LEAKY_RELU_RAW_OUT_INFO, &[&self_, &negative_slope, &&*out]) {
-        return ops::leaky_relu_raw_out(self_, negative_slope, out);
-    }
-    let v = call_fallback(&LEAKY_RELU_RAW_OUT_INFO, &[&self_, &negative_slope, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_n_w(&LEAKY_RELU_RAW_OUT_INFO, ops::leaky_relu_raw_out, self_, negative_slope, out)
 }
 
 /// `elu`: formula and rules.
@@ -164,7 +150,7 @@ pub static ELU_RAW_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::ELU,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&ELU_RAW, &ELU_RAW_, &ELU_RAW_OUT]),
+    kernels: Kernels::new(&[ELU_RAW.any(), ELU_RAW_.any(), ELU_RAW_OUT.any()]),
 };
 fn elu_raw_kernel(self_: &Tensor, alpha: Scalar, scale: Scalar, input_scale: Scalar) -> Result<Tensor> {
     pointwise::pointwise(&ELU_RAW_SPEC, &[self_], &[alpha.param(), scale.param(), input_scale.param()])
@@ -206,13 +192,18 @@ pub(super) static ELU_RAW_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn elu_raw_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::elu_raw(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
+    or_return!(ops::elu_raw(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3))
+    ))
+    .into_values()
 }
 fn elu_raw_adaptor(self_: &Tensor, alpha: Scalar, scale: Scalar, input_scale: Scalar) -> Result<Tensor> {
-    if let Some(_seen) = watched(&ELU_RAW_INFO, &[&self_, &alpha, &scale, &input_scale]) {
-        return ops::elu_raw(self_, alpha, scale, input_scale);
-    }
-    fallback(&ELU_RAW_INFO, &[&self_, &alpha, &scale, &input_scale])
+    adapted(&ELU_RAW_INFO, &[&self_, &alpha, &scale, &input_scale], &mut |()| {
+        ops::elu_raw(self_, alpha, scale, input_scale)
+    })
 }
 
 fn elu_raw_inplace_kernel(self_: &Tensor, alpha: Scalar, scale: Scalar, input_scale: Scalar) -> Result<()> {
@@ -259,14 +250,18 @@ pub(super) static ELU_RAW__INFO: OpInfo = OpInfo {
     functional: Some(&ELU_RAW_INFO),
 };
 fn elu_raw_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::elu_raw_(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?;
+    or_return!(ops::elu_raw_(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3))
+    ));
     Ok(vec![a[0].clone()])
 }
 fn elu_raw_inplace_adaptor(self_: &Tensor, alpha: Scalar, scale: Scalar, input_scale: Scalar) -> Result<()> {
-    if let Some(_seen) = watched(&ELU_RAW__INFO, &[&self_, &alpha, &scale, &input_scale]) {
-        return ops::elu_raw_(self_, alpha, scale, input_scale);
-    }
-    call_fallback(&ELU_RAW__INFO, &[&self_, &alpha, &scale, &input_scale]).map(drop)
+    adapted(&ELU_RAW__INFO, &[&self_, &alpha, &scale, &input_scale], &mut |()| {
+        ops::elu_raw_(self_, alpha, scale, input_scale)
+    })
 }
 
 fn elu_raw_out_kernel(
@@ -322,8 +317,14 @@ pub(super) static ELU_RAW_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&ELU_RAW_INFO),
 };
 fn elu_raw_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 4)?;
-    ops::elu_raw_out(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, &mut out)?;
+    let mut out = or_return!(arg::<Tensor>(a, 4));
+    or_return!(ops::elu_raw_out(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        &mut out
+    ));
     Ok(vec![out.into_value()])
 }
 fn elu_raw_out_adaptor(
@@ -333,11 +334,12 @@ fn elu_raw_out_adaptor(
     input_scale: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&ELU_RAW_OUT_INFO, &[&self_, &alpha, &scale, &input_scale, &&*out]) {
+    let values_: &[&dyn AsValue] = &[&self_, &alpha, &scale, &input_scale, &&*out];
+    if let Some(_seen) = watched(&ELU_RAW_OUT_INFO, values_) {
         return ops::elu_raw_out(self_, alpha, scale, input_scale, out);
     }
-    let v = call_fallback(&ELU_RAW_OUT_INFO, &[&self_, &alpha, &scale, &input_scale, &&*out])?;
-    *out = arg(&v, 0)?;
+    let v = or_return!(call_fallback(&ELU_RAW_OUT_INFO, values_));
+    *out = or_return!(arg(&v, 0));
     Ok(())
 }
 
@@ -348,7 +350,7 @@ pub static GELU_ERF_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::GELU,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&GELU_ERF, &GELU_ERF_OUT]),
+    kernels: Kernels::new(&[GELU_ERF.any(), GELU_ERF_OUT.any()]),
 };
 fn gelu_erf_kernel(self_: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&GELU_ERF_SPEC, &[self_], &[])
@@ -382,13 +384,10 @@ pub(super) static GELU_ERF_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn gelu_erf_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::gelu_erf(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::gelu_erf, a)
 }
 fn gelu_erf_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&GELU_ERF_INFO, &[&self_]) {
-        return ops::gelu_erf(self_);
-    }
-    fallback(&GELU_ERF_INFO, &[&self_])
+    calls::adapt_t_to_t(&GELU_ERF_INFO, ops::gelu_erf, self_)
 }
 
 fn gelu_erf_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -426,17 +425,10 @@ pub(super) static GELU_ERF_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&GELU_ERF_INFO),
 };
 fn gelu_erf_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::gelu_erf_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::gelu_erf_out, a)
 }
 fn gelu_erf_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&GELU_ERF_OUT_INFO, &[&self_, &&*out]) {
-        return ops::gelu_erf_out(self_, out);
-    }
-    let v = call_fallback(&GELU_ERF_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&GELU_ERF_OUT_INFO, ops::gelu_erf_out, self_, out)
 }
 
 /// `_gelu_tanh`: formula and rules.
@@ -446,7 +438,7 @@ pub static GELU_TANH_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::GELU_TANH,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&GELU_TANH, &GELU_TANH_OUT]),
+    kernels: Kernels::new(&[GELU_TANH.any(), GELU_TANH_OUT.any()]),
 };
 fn gelu_tanh_kernel(self_: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&GELU_TANH_SPEC, &[self_], &[])
@@ -480,13 +472,10 @@ pub(super) static GELU_TANH_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn gelu_tanh_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::gelu_tanh(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::gelu_tanh, a)
 }
 fn gelu_tanh_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&GELU_TANH_INFO, &[&self_]) {
-        return ops::gelu_tanh(self_);
-    }
-    fallback(&GELU_TANH_INFO, &[&self_])
+    calls::adapt_t_to_t(&GELU_TANH_INFO, ops::gelu_tanh, self_)
 }
 
 fn gelu_tanh_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -524,17 +513,10 @@ pub(super) static GELU_TANH_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&GELU_TANH_INFO),
 };
 fn gelu_tanh_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::gelu_tanh_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::gelu_tanh_out, a)
 }
 fn gelu_tanh_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&GELU_TANH_OUT_INFO, &[&self_, &&*out]) {
-        return ops::gelu_tanh_out(self_, out);
-    }
-    let v = call_fallback(&GELU_TANH_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&GELU_TANH_OUT_INFO, ops::gelu_tanh_out, self_, out)
 }
 
 /// `silu`: formula and rules.
@@ -544,7 +526,7 @@ pub static SILU_RAW_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::SILU,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&SILU_RAW, &SILU_RAW_, &SILU_RAW_OUT]),
+    kernels: Kernels::new(&[SILU_RAW.any(), SILU_RAW_.any(), SILU_RAW_OUT.any()]),
 };
 fn silu_raw_kernel(self_: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&SILU_RAW_SPEC, &[self_], &[])
@@ -578,13 +560,10 @@ pub(super) static SILU_RAW_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn silu_raw_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::silu_raw(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::silu_raw, a)
 }
 fn silu_raw_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SILU_RAW_INFO, &[&self_]) {
-        return ops::silu_raw(self_);
-    }
-    fallback(&SILU_RAW_INFO, &[&self_])
+    calls::adapt_t_to_t(&SILU_RAW_INFO, ops::silu_raw, self_)
 }
 
 fn silu_raw_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -619,14 +598,10 @@ pub(super) static SILU_RAW__INFO: OpInfo = OpInfo {
     functional: Some(&SILU_RAW_INFO),
 };
 fn silu_raw_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::silu_raw_(tensor_arg(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t(ops::silu_raw_, a, &[0])
 }
 fn silu_raw_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&SILU_RAW__INFO, &[&self_]) {
-        return ops::silu_raw_(self_);
-    }
-    call_fallback(&SILU_RAW__INFO, &[&self_]).map(drop)
+    calls::adapt_t(&SILU_RAW__INFO, ops::silu_raw_, self_)
 }
 
 fn silu_raw_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -664,17 +639,10 @@ pub(super) static SILU_RAW_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&SILU_RAW_INFO),
 };
 fn silu_raw_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::silu_raw_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::silu_raw_out, a)
 }
 fn silu_raw_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&SILU_RAW_OUT_INFO, &[&self_, &&*out]) {
-        return ops::silu_raw_out(self_, out);
-    }
-    let v = call_fallback(&SILU_RAW_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&SILU_RAW_OUT_INFO, ops::silu_raw_out, self_, out)
 }
 
 /// `mish`: formula and rules.
@@ -684,7 +652,7 @@ pub static MISH_RAW_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::MISH,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&MISH_RAW, &MISH_RAW_, &MISH_RAW_OUT]),
+    kernels: Kernels::new(&[MISH_RAW.any(), MISH_RAW_.any(), MISH_RAW_OUT.any()]),
 };
 fn mish_raw_kernel(self_: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&MISH_RAW_SPEC, &[self_], &[])
@@ -718,13 +686,10 @@ pub(super) static MISH_RAW_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn mish_raw_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::mish_raw(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::mish_raw, a)
 }
 fn mish_raw_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&MISH_RAW_INFO, &[&self_]) {
-        return ops::mish_raw(self_);
-    }
-    fallback(&MISH_RAW_INFO, &[&self_])
+    calls::adapt_t_to_t(&MISH_RAW_INFO, ops::mish_raw, self_)
 }
 
 fn mish_raw_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -759,14 +724,10 @@ pub(super) static MISH_RAW__INFO: OpInfo = OpInfo {
     functional: Some(&MISH_RAW_INFO),
 };
 fn mish_raw_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::mish_raw_(tensor_arg(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t(ops::mish_raw_, a, &[0])
 }
 fn mish_raw_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&MISH_RAW__INFO, &[&self_]) {
-        return ops::mish_raw_(self_);
-    }
-    call_fallback(&MISH_RAW__INFO, &[&self_]).map(drop)
+    calls::adapt_t(&MISH_RAW__INFO, ops::mish_raw_, self_)
 }
 
 fn mish_raw_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -804,17 +765,10 @@ pub(super) static MISH_RAW_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&MISH_RAW_INFO),
 };
 fn mish_raw_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::mish_raw_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::mish_raw_out, a)
 }
 fn mish_raw_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&MISH_RAW_OUT_INFO, &[&self_, &&*out]) {
-        return ops::mish_raw_out(self_, out);
-    }
-    let v = call_fallback(&MISH_RAW_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&MISH_RAW_OUT_INFO, ops::mish_raw_out, self_, out)
 }
 
 /// `hardtanh`: formula and rules.
@@ -824,7 +778,7 @@ pub static HARDTANH_RAW_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::HARDTANH,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&HARDTANH_RAW, &HARDTANH_RAW_, &HARDTANH_RAW_OUT]),
+    kernels: Kernels::new(&[HARDTANH_RAW.any(), HARDTANH_RAW_.any(), HARDTANH_RAW_OUT.any()]),
 };
 fn hardtanh_raw_kernel(self_: &Tensor, min_val: Scalar, max_val: Scalar) -> Result<Tensor> {
     f::no_bool_hardtanh(self_, min_val, max_val)?;
@@ -866,13 +820,10 @@ pub(super) static HARDTANH_RAW_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn hardtanh_raw_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::hardtanh_raw(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_n_n_to_t(ops::hardtanh_raw, a)
 }
 fn hardtanh_raw_adaptor(self_: &Tensor, min_val: Scalar, max_val: Scalar) -> Result<Tensor> {
-    if let Some(_seen) = watched(&HARDTANH_RAW_INFO, &[&self_, &min_val, &max_val]) {
-        return ops::hardtanh_raw(self_, min_val, max_val);
-    }
-    fallback(&HARDTANH_RAW_INFO, &[&self_, &min_val, &max_val])
+    calls::adapt_t_n_n_to_t(&HARDTANH_RAW_INFO, ops::hardtanh_raw, self_, min_val, max_val)
 }
 
 fn hardtanh_raw_inplace_kernel(self_: &Tensor, min_val: Scalar, max_val: Scalar) -> Result<()> {
@@ -915,14 +866,10 @@ pub(super) static HARDTANH_RAW__INFO: OpInfo = OpInfo {
     functional: Some(&HARDTANH_RAW_INFO),
 };
 fn hardtanh_raw_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::hardtanh_raw_(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_n_n(ops::hardtanh_raw_, a, &[0])
 }
 fn hardtanh_raw_inplace_adaptor(self_: &Tensor, min_val: Scalar, max_val: Scalar) -> Result<()> {
-    if let Some(_seen) = watched(&HARDTANH_RAW__INFO, &[&self_, &min_val, &max_val]) {
-        return ops::hardtanh_raw_(self_, min_val, max_val);
-    }
-    call_fallback(&HARDTANH_RAW__INFO, &[&self_, &min_val, &max_val]).map(drop)
+    calls::adapt_t_n_n(&HARDTANH_RAW__INFO, ops::hardtanh_raw_, self_, min_val, max_val)
 }
 
 fn hardtanh_raw_out_kernel(self_: &Tensor, min_val: Scalar, max_val: Scalar, out: &mut Tensor) -> Result<()> {
@@ -972,9 +919,7 @@ pub(super) static HARDTANH_RAW_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&HARDTANH_RAW_INFO),
 };
 fn hardtanh_raw_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 3)?;
-    ops::hardtanh_raw_out(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_n_n_w(ops::hardtanh_raw_out, a)
 }
 fn hardtanh_raw_out_adaptor(
     self_: &Tensor,
@@ -982,12 +927,7 @@ fn hardtanh_raw_out_adaptor(
     max_val: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&HARDTANH_RAW_OUT_INFO, &[&self_, &min_val, &max_val, &&*out]) {
-        return ops::hardtanh_raw_out(self_, min_val, max_val, out);
-    }
-    let v = call_fallback(&HARDTANH_RAW_OUT_INFO, &[&self_, &min_val, &max_val, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_n_n_w(&HARDTANH_RAW_OUT_INFO, ops::hardtanh_raw_out, self_, min_val, max_val, out)
 }
 
 /// `hardsigmoid`: formula and rules.
@@ -997,7 +937,7 @@ pub static HARDSIGMOID_RAW_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::HARDSIGMOID,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&HARDSIGMOID_RAW, &HARDSIGMOID_RAW_, &HARDSIGMOID_RAW_OUT]),
+    kernels: Kernels::new(&[HARDSIGMOID_RAW.any(), HARDSIGMOID_RAW_.any(), HARDSIGMOID_RAW_OUT.any()]),
 };
 fn hardsigmoid_raw_kernel(self_: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&HARDSIGMOID_RAW_SPEC, &[self_], &[])
@@ -1031,13 +971,10 @@ pub(super) static HARDSIGMOID_RAW_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn hardsigmoid_raw_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::hardsigmoid_raw(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::hardsigmoid_raw, a)
 }
 fn hardsigmoid_raw_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&HARDSIGMOID_RAW_INFO, &[&self_]) {
-        return ops::hardsigmoid_raw(self_);
-    }
-    fallback(&HARDSIGMOID_RAW_INFO, &[&self_])
+    calls::adapt_t_to_t(&HARDSIGMOID_RAW_INFO, ops::hardsigmoid_raw, self_)
 }
 
 fn hardsigmoid_raw_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -1072,14 +1009,10 @@ pub(super) static HARDSIGMOID_RAW__INFO: OpInfo = OpInfo {
     functional: Some(&HARDSIGMOID_RAW_INFO),
 };
 fn hardsigmoid_raw_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::hardsigmoid_raw_(tensor_arg(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t(ops::hardsigmoid_raw_, a, &[0])
 }
 fn hardsigmoid_raw_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&HARDSIGMOID_RAW__INFO, &[&self_]) {
-        return ops::hardsigmoid_raw_(self_);
-    }
-    call_fallback(&HARDSIGMOID_RAW__INFO, &[&self_]).map(drop)
+    calls::adapt_t(&HARDSIGMOID_RAW__INFO, ops::hardsigmoid_raw_, self_)
 }
 
 fn hardsigmoid_raw_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1117,17 +1050,10 @@ pub(super) static HARDSIGMOID_RAW_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&HARDSIGMOID_RAW_INFO),
 };
 fn hardsigmoid_raw_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::hardsigmoid_raw_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::hardsigmoid_raw_out, a)
 }
 fn hardsigmoid_raw_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&HARDSIGMOID_RAW_OUT_INFO, &[&self_, &&*out]) {
-        return ops::hardsigmoid_raw_out(self_, out);
-    }
-    let v = call_fallback(&HARDSIGMOID_RAW_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&HARDSIGMOID_RAW_OUT_INFO, ops::hardsigmoid_raw_out, self_, out)
 }
 
 /// `hardswish`: formula and rules.
@@ -1137,7 +1063,7 @@ pub static HARDSWISH_RAW_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::HARDSWISH,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&HARDSWISH_RAW, &HARDSWISH_RAW_, &HARDSWISH_RAW_OUT]),
+    kernels: Kernels::new(&[HARDSWISH_RAW.any(), HARDSWISH_RAW_.any(), HARDSWISH_RAW_OUT.any()]),
 };
 fn hardswish_raw_kernel(self_: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&HARDSWISH_RAW_SPEC, &[self_], &[])
@@ -1171,13 +1097,10 @@ pub(super) static HARDSWISH_RAW_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn hardswish_raw_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::hardswish_raw(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::hardswish_raw, a)
 }
 fn hardswish_raw_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&HARDSWISH_RAW_INFO, &[&self_]) {
-        return ops::hardswish_raw(self_);
-    }
-    fallback(&HARDSWISH_RAW_INFO, &[&self_])
+    calls::adapt_t_to_t(&HARDSWISH_RAW_INFO, ops::hardswish_raw, self_)
 }
 
 fn hardswish_raw_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -1212,14 +1135,10 @@ pub(super) static HARDSWISH_RAW__INFO: OpInfo = OpInfo {
     functional: Some(&HARDSWISH_RAW_INFO),
 };
 fn hardswish_raw_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::hardswish_raw_(tensor_arg(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t(ops::hardswish_raw_, a, &[0])
 }
 fn hardswish_raw_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&HARDSWISH_RAW__INFO, &[&self_]) {
-        return ops::hardswish_raw_(self_);
-    }
-    call_fallback(&HARDSWISH_RAW__INFO, &[&self_]).map(drop)
+    calls::adapt_t(&HARDSWISH_RAW__INFO, ops::hardswish_raw_, self_)
 }
 
 fn hardswish_raw_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1257,17 +1176,10 @@ pub(super) static HARDSWISH_RAW_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&HARDSWISH_RAW_INFO),
 };
 fn hardswish_raw_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::hardswish_raw_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::hardswish_raw_out, a)
 }
 fn hardswish_raw_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&HARDSWISH_RAW_OUT_INFO, &[&self_, &&*out]) {
-        return ops::hardswish_raw_out(self_, out);
-    }
-    let v = call_fallback(&HARDSWISH_RAW_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&HARDSWISH_RAW_OUT_INFO, ops::hardswish_raw_out, self_, out)
 }
 
 /// `hardshrink`: formula and rules.
@@ -1277,7 +1189,7 @@ pub static HARDSHRINK_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::HARDSHRINK,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&HARDSHRINK, &HARDSHRINK_OUT]),
+    kernels: Kernels::new(&[HARDSHRINK.any(), HARDSHRINK_OUT.any()]),
 };
 fn hardshrink_kernel(self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
     pointwise::pointwise(&HARDSHRINK_SPEC, &[self_], &[lambd.param()])
@@ -1314,13 +1226,10 @@ pub(super) static HARDSHRINK_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn hardshrink_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::hardshrink(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
+    calls::boxed_t_n_to_t(ops::hardshrink, a)
 }
 fn hardshrink_adaptor(self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
-    if let Some(_seen) = watched(&HARDSHRINK_INFO, &[&self_, &lambd]) {
-        return ops::hardshrink(self_, lambd);
-    }
-    fallback(&HARDSHRINK_INFO, &[&self_, &lambd])
+    calls::adapt_t_n_to_t(&HARDSHRINK_INFO, ops::hardshrink, self_, lambd)
 }
 
 fn hardshrink_out_kernel(self_: &Tensor, lambd: Scalar, out: &mut Tensor) -> Result<()> {
@@ -1368,17 +1277,10 @@ pub(super) static HARDSHRINK_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&HARDSHRINK_INFO),
 };
 fn hardshrink_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::hardshrink_out(tensor_arg(a, 0)?, arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_n_w(ops::hardshrink_out, a)
 }
 fn hardshrink_out_adaptor(self_: &Tensor, lambd: Scalar, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&HARDSHRINK_OUT_INFO, &[&self_, &lambd, &&*out]) {
-        return ops::hardshrink_out(self_, lambd, out);
-    }
-    let v = call_fallback(&HARDSHRINK_OUT_INFO, &[&self_, &lambd, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_n_w(&HARDSHRINK_OUT_INFO, ops::hardshrink_out, self_, lambd, out)
 }
 
 /// `softshrink`: formula and rules.
@@ -1388,7 +1290,7 @@ pub static SOFTSHRINK_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::SOFTSHRINK,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&SOFTSHRINK, &SOFTSHRINK_OUT]),
+    kernels: Kernels::new(&[SOFTSHRINK.any(), SOFTSHRINK_OUT.any()]),
 };
 fn softshrink_kernel(self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
     f::softshrink_check(self_, lambd)?;
@@ -1426,13 +1328,10 @@ pub(super) static SOFTSHRINK_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn softshrink_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::softshrink(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
+    calls::boxed_t_n_to_t(ops::softshrink, a)
 }
 fn softshrink_adaptor(self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SOFTSHRINK_INFO, &[&self_, &lambd]) {
-        return ops::softshrink(self_, lambd);
-    }
-    fallback(&SOFTSHRINK_INFO, &[&self_, &lambd])
+    calls::adapt_t_n_to_t(&SOFTSHRINK_INFO, ops::softshrink, self_, lambd)
 }
 
 fn softshrink_out_kernel(self_: &Tensor, lambd: Scalar, out: &mut Tensor) -> Result<()> {
@@ -1481,17 +1380,10 @@ pub(super) static SOFTSHRINK_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&SOFTSHRINK_INFO),
 };
 fn softshrink_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::softshrink_out(tensor_arg(a, 0)?, arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_n_w(ops::softshrink_out, a)
 }
 fn softshrink_out_adaptor(self_: &Tensor, lambd: Scalar, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&SOFTSHRINK_OUT_INFO, &[&self_, &lambd, &&*out]) {
-        return ops::softshrink_out(self_, lambd, out);
-    }
-    let v = call_fallback(&SOFTSHRINK_OUT_INFO, &[&self_, &lambd, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_n_w(&SOFTSHRINK_OUT_INFO, ops::softshrink_out, self_, lambd, out)
 }
 
 /// `softplus`: formula and rules.
@@ -1501,7 +1393,7 @@ pub static SOFTPLUS_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::SOFTPLUS,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&SOFTPLUS, &SOFTPLUS_OUT]),
+    kernels: Kernels::new(&[SOFTPLUS.any(), SOFTPLUS_OUT.any()]),
 };
 fn softplus_kernel(self_: &Tensor, beta: Scalar, threshold: Scalar) -> Result<Tensor> {
     pointwise::pointwise(&SOFTPLUS_SPEC, &[self_], &[beta.param(), threshold.param()])
@@ -1549,13 +1441,10 @@ pub(super) static SOFTPLUS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn softplus_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::softplus(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_n_n_to_t(ops::softplus, a)
 }
 fn softplus_adaptor(self_: &Tensor, beta: Scalar, threshold: Scalar) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SOFTPLUS_INFO, &[&self_, &beta, &threshold]) {
-        return ops::softplus(self_, beta, threshold);
-    }
-    fallback(&SOFTPLUS_INFO, &[&self_, &beta, &threshold])
+    calls::adapt_t_n_n_to_t(&SOFTPLUS_INFO, ops::softplus, self_, beta, threshold)
 }
 
 fn softplus_out_kernel(self_: &Tensor, beta: Scalar, threshold: Scalar, out: &mut Tensor) -> Result<()> {
@@ -1604,17 +1493,10 @@ pub(super) static SOFTPLUS_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&SOFTPLUS_INFO),
 };
 fn softplus_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 3)?;
-    ops::softplus_out(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_n_n_w(ops::softplus_out, a)
 }
 fn softplus_out_adaptor(self_: &Tensor, beta: Scalar, threshold: Scalar, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&SOFTPLUS_OUT_INFO, &[&self_, &beta, &threshold, &&*out]) {
-        return ops::softplus_out(self_, beta, threshold, out);
-    }
-    let v = call_fallback(&SOFTPLUS_OUT_INFO, &[&self_, &beta, &threshold, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_n_n_w(&SOFTPLUS_OUT_INFO, ops::softplus_out, self_, beta, threshold, out)
 }
 
 /// `threshold`: formula and rules.
@@ -1624,7 +1506,7 @@ pub static THRESHOLD_RAW_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::THRESHOLD,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&THRESHOLD_RAW, &THRESHOLD_RAW_, &THRESHOLD_RAW_OUT]),
+    kernels: Kernels::new(&[THRESHOLD_RAW.any(), THRESHOLD_RAW_.any(), THRESHOLD_RAW_OUT.any()]),
 };
 fn threshold_raw_kernel(self_: &Tensor, threshold: Scalar, value: Scalar) -> Result<Tensor> {
     pointwise::pointwise(&THRESHOLD_RAW_SPEC, &[self_], &[threshold.param(), value.param()])
@@ -1665,13 +1547,10 @@ pub(super) static THRESHOLD_RAW_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn threshold_raw_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::threshold_raw(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_n_n_to_t(ops::threshold_raw, a)
 }
 fn threshold_raw_adaptor(self_: &Tensor, threshold: Scalar, value: Scalar) -> Result<Tensor> {
-    if let Some(_seen) = watched(&THRESHOLD_RAW_INFO, &[&self_, &threshold, &value]) {
-        return ops::threshold_raw(self_, threshold, value);
-    }
-    fallback(&THRESHOLD_RAW_INFO, &[&self_, &threshold, &value])
+    calls::adapt_t_n_n_to_t(&THRESHOLD_RAW_INFO, ops::threshold_raw, self_, threshold, value)
 }
 
 fn threshold_raw_inplace_kernel(self_: &Tensor, threshold: Scalar, value: Scalar) -> Result<()> {
@@ -1713,14 +1592,10 @@ pub(super) static THRESHOLD_RAW__INFO: OpInfo = OpInfo {
     functional: Some(&THRESHOLD_RAW_INFO),
 };
 fn threshold_raw_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::threshold_raw_(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_n_n(ops::threshold_raw_, a, &[0])
 }
 fn threshold_raw_inplace_adaptor(self_: &Tensor, threshold: Scalar, value: Scalar) -> Result<()> {
-    if let Some(_seen) = watched(&THRESHOLD_RAW__INFO, &[&self_, &threshold, &value]) {
-        return ops::threshold_raw_(self_, threshold, value);
-    }
-    call_fallback(&THRESHOLD_RAW__INFO, &[&self_, &threshold, &value]).map(drop)
+    calls::adapt_t_n_n(&THRESHOLD_RAW__INFO, ops::threshold_raw_, self_, threshold, value)
 }
 
 fn threshold_raw_out_kernel(
@@ -1774,9 +1649,7 @@ pub(super) static THRESHOLD_RAW_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&THRESHOLD_RAW_INFO),
 };
 fn threshold_raw_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 3)?;
-    ops::threshold_raw_out(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_n_n_w(ops::threshold_raw_out, a)
 }
 fn threshold_raw_out_adaptor(
     self_: &Tensor,
@@ -1784,12 +1657,7 @@ fn threshold_raw_out_adaptor(
     value: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&THRESHOLD_RAW_OUT_INFO, &[&self_, &threshold, &value, &&*out]) {
-        return ops::threshold_raw_out(self_, threshold, value, out);
-    }
-    let v = call_fallback(&THRESHOLD_RAW_OUT_INFO, &[&self_, &threshold, &value, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_n_n_w(&THRESHOLD_RAW_OUT_INFO, ops::threshold_raw_out, self_, threshold, value, out)
 }
 
 /// `log_sigmoid`: formula and rules.
@@ -1799,7 +1667,7 @@ pub static LOGSIGMOID_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::LOG_SIGMOID,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&LOGSIGMOID, &LOGSIGMOID_OUT]),
+    kernels: Kernels::new(&[LOGSIGMOID.any(), LOGSIGMOID_OUT.any()]),
 };
 fn logsigmoid_kernel(self_: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&LOGSIGMOID_SPEC, &[self_], &[])
@@ -1833,13 +1701,10 @@ pub(super) static LOGSIGMOID_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn logsigmoid_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::logsigmoid(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::logsigmoid, a)
 }
 fn logsigmoid_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&LOGSIGMOID_INFO, &[&self_]) {
-        return ops::logsigmoid(self_);
-    }
-    fallback(&LOGSIGMOID_INFO, &[&self_])
+    calls::adapt_t_to_t(&LOGSIGMOID_INFO, ops::logsigmoid, self_)
 }
 
 fn logsigmoid_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1883,17 +1748,10 @@ pub(super) static LOGSIGMOID_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LOGSIGMOID_INFO),
 };
 fn logsigmoid_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::logsigmoid_out(tensor_arg(a, 0)?, &mut out)?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_w(ops::logsigmoid_out, a)
 }
 fn logsigmoid_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&LOGSIGMOID_OUT_INFO, &[&self_, &&*out]) {
-        return ops::logsigmoid_out(self_, out);
-    }
-    let v = call_fallback(&LOGSIGMOID_OUT_INFO, &[&self_, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
+    calls::adapt_t_w(&LOGSIGMOID_OUT_INFO, ops::logsigmoid_out, self_, out)
 }
 
 /// `_leaky_relu_backward`: formula and rules.
@@ -1903,7 +1761,7 @@ pub static LEAKY_RELU_BACKWARD_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::LEAKY_RELU_BACKWARD,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&LEAKY_RELU_BACKWARD]),
+    kernels: Kernels::new(&[LEAKY_RELU_BACKWARD.any()]),
 };
 fn leaky_relu_backward_kernel(
     grad_output: &Tensor,
@@ -1948,17 +1806,20 @@ pub(super) static LEAKY_RELU_BACKWARD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn leaky_relu_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::leaky_relu_backward(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_t_n_to_t(ops::leaky_relu_backward, a)
 }
 fn leaky_relu_backward_adaptor(
     grad_output: &Tensor,
     self_: &Tensor,
     negative_slope: Scalar,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&LEAKY_RELU_BACKWARD_INFO, &[&grad_output, &self_, &negative_slope]) {
-        return ops::leaky_relu_backward(grad_output, self_, negative_slope);
-    }
-    fallback(&LEAKY_RELU_BACKWARD_INFO, &[&grad_output, &self_, &negative_slope])
+    calls::adapt_t_t_n_to_t(
+        &LEAKY_RELU_BACKWARD_INFO,
+        ops::leaky_relu_backward,
+        grad_output,
+        self_,
+        negative_slope,
+    )
 }
 
 /// `_elu_backward`: formula and rules.
@@ -1968,7 +1829,7 @@ pub static ELU_BACKWARD_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::ELU_BACKWARD,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&ELU_BACKWARD]),
+    kernels: Kernels::new(&[ELU_BACKWARD.any()]),
 };
 fn elu_backward_kernel(
     grad_output: &Tensor,
@@ -2021,7 +1882,14 @@ pub(super) static ELU_BACKWARD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn elu_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::elu_backward(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values()
+    or_return!(ops::elu_backward(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4))
+    ))
+    .into_values()
 }
 fn elu_backward_adaptor(
     grad_output: &Tensor,
@@ -2030,10 +1898,9 @@ fn elu_backward_adaptor(
     scale: Scalar,
     input_scale: Scalar,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&ELU_BACKWARD_INFO, &[&grad_output, &self_, &alpha, &scale, &input_scale]) {
-        return ops::elu_backward(grad_output, self_, alpha, scale, input_scale);
-    }
-    fallback(&ELU_BACKWARD_INFO, &[&grad_output, &self_, &alpha, &scale, &input_scale])
+    adapted(&ELU_BACKWARD_INFO, &[&grad_output, &self_, &alpha, &scale, &input_scale], &mut |()| {
+        ops::elu_backward(grad_output, self_, alpha, scale, input_scale)
+    })
 }
 
 /// `_gelu_erf_backward`: formula and rules.
@@ -2043,7 +1910,7 @@ pub static GELU_ERF_BACKWARD_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::GELU_BACKWARD,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&GELU_ERF_BACKWARD]),
+    kernels: Kernels::new(&[GELU_ERF_BACKWARD.any()]),
 };
 fn gelu_erf_backward_kernel(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&GELU_ERF_BACKWARD_SPEC, &[grad_output, self_], &[])
@@ -2080,13 +1947,10 @@ pub(super) static GELU_ERF_BACKWARD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn gelu_erf_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::gelu_erf_backward(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::gelu_erf_backward, a)
 }
 fn gelu_erf_backward_adaptor(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&GELU_ERF_BACKWARD_INFO, &[&grad_output, &self_]) {
-        return ops::gelu_erf_backward(grad_output, self_);
-    }
-    fallback(&GELU_ERF_BACKWARD_INFO, &[&grad_output, &self_])
+    calls::adapt_t_t_to_t(&GELU_ERF_BACKWARD_INFO, ops::gelu_erf_backward, grad_output, self_)
 }
 
 /// `_gelu_tanh_backward`: formula and rules.
@@ -2096,7 +1960,7 @@ pub static GELU_TANH_BACKWARD_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::GELU_TANH_BACKWARD,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&GELU_TANH_BACKWARD]),
+    kernels: Kernels::new(&[GELU_TANH_BACKWARD.any()]),
 };
 fn gelu_tanh_backward_kernel(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&GELU_TANH_BACKWARD_SPEC, &[grad_output, self_], &[])
@@ -2133,13 +1997,10 @@ pub(super) static GELU_TANH_BACKWARD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn gelu_tanh_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::gelu_tanh_backward(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::gelu_tanh_backward, a)
 }
 fn gelu_tanh_backward_adaptor(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&GELU_TANH_BACKWARD_INFO, &[&grad_output, &self_]) {
-        return ops::gelu_tanh_backward(grad_output, self_);
-    }
-    fallback(&GELU_TANH_BACKWARD_INFO, &[&grad_output, &self_])
+    calls::adapt_t_t_to_t(&GELU_TANH_BACKWARD_INFO, ops::gelu_tanh_backward, grad_output, self_)
 }
 
 /// `_silu_backward`: formula and rules.
@@ -2149,7 +2010,7 @@ pub static SILU_BACKWARD_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::SILU_BACKWARD,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&SILU_BACKWARD]),
+    kernels: Kernels::new(&[SILU_BACKWARD.any()]),
 };
 fn silu_backward_kernel(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&SILU_BACKWARD_SPEC, &[grad_output, self_], &[])
@@ -2186,13 +2047,10 @@ pub(super) static SILU_BACKWARD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn silu_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::silu_backward(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::silu_backward, a)
 }
 fn silu_backward_adaptor(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SILU_BACKWARD_INFO, &[&grad_output, &self_]) {
-        return ops::silu_backward(grad_output, self_);
-    }
-    fallback(&SILU_BACKWARD_INFO, &[&grad_output, &self_])
+    calls::adapt_t_t_to_t(&SILU_BACKWARD_INFO, ops::silu_backward, grad_output, self_)
 }
 
 /// `_mish_backward`: formula and rules.
@@ -2202,7 +2060,7 @@ pub static MISH_BACKWARD_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::MISH_BACKWARD,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&MISH_BACKWARD]),
+    kernels: Kernels::new(&[MISH_BACKWARD.any()]),
 };
 fn mish_backward_kernel(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&MISH_BACKWARD_SPEC, &[grad_output, self_], &[])
@@ -2239,13 +2097,10 @@ pub(super) static MISH_BACKWARD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn mish_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::mish_backward(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::mish_backward, a)
 }
 fn mish_backward_adaptor(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&MISH_BACKWARD_INFO, &[&grad_output, &self_]) {
-        return ops::mish_backward(grad_output, self_);
-    }
-    fallback(&MISH_BACKWARD_INFO, &[&grad_output, &self_])
+    calls::adapt_t_t_to_t(&MISH_BACKWARD_INFO, ops::mish_backward, grad_output, self_)
 }
 
 /// `_hardtanh_backward`: formula and rules.
@@ -2255,7 +2110,7 @@ pub static HARDTANH_BACKWARD_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::HARDTANH_BACKWARD,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&HARDTANH_BACKWARD]),
+    kernels: Kernels::new(&[HARDTANH_BACKWARD.any()]),
 };
 fn hardtanh_backward_kernel(
     grad_output: &Tensor,
@@ -2302,7 +2157,13 @@ pub(super) static HARDTANH_BACKWARD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn hardtanh_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::hardtanh_backward(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
+    or_return!(ops::hardtanh_backward(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3))
+    ))
+    .into_values()
 }
 fn hardtanh_backward_adaptor(
     grad_output: &Tensor,
@@ -2310,10 +2171,9 @@ fn hardtanh_backward_adaptor(
     min_val: Scalar,
     max_val: Scalar,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&HARDTANH_BACKWARD_INFO, &[&grad_output, &self_, &min_val, &max_val]) {
-        return ops::hardtanh_backward(grad_output, self_, min_val, max_val);
-    }
-    fallback(&HARDTANH_BACKWARD_INFO, &[&grad_output, &self_, &min_val, &max_val])
+    adapted(&HARDTANH_BACKWARD_INFO, &[&grad_output, &self_, &min_val, &max_val], &mut |()| {
+        ops::hardtanh_backward(grad_output, self_, min_val, max_val)
+    })
 }
 
 /// `_hardsigmoid_backward`: formula and rules.
@@ -2323,7 +2183,7 @@ pub static HARDSIGMOID_BACKWARD_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::HARDSIGMOID_BACKWARD,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&HARDSIGMOID_BACKWARD]),
+    kernels: Kernels::new(&[HARDSIGMOID_BACKWARD.any()]),
 };
 fn hardsigmoid_backward_kernel(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&HARDSIGMOID_BACKWARD_SPEC, &[grad_output, self_], &[])
@@ -2360,13 +2220,10 @@ pub(super) static HARDSIGMOID_BACKWARD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn hardsigmoid_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::hardsigmoid_backward(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::hardsigmoid_backward, a)
 }
 fn hardsigmoid_backward_adaptor(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&HARDSIGMOID_BACKWARD_INFO, &[&grad_output, &self_]) {
-        return ops::hardsigmoid_backward(grad_output, self_);
-    }
-    fallback(&HARDSIGMOID_BACKWARD_INFO, &[&grad_output, &self_])
+    calls::adapt_t_t_to_t(&HARDSIGMOID_BACKWARD_INFO, ops::hardsigmoid_backward, grad_output, self_)
 }
 
 /// `_hardswish_backward`: formula and rules.
@@ -2376,7 +2233,7 @@ pub static HARDSWISH_BACKWARD_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::HARDSWISH_BACKWARD,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&HARDSWISH_BACKWARD]),
+    kernels: Kernels::new(&[HARDSWISH_BACKWARD.any()]),
 };
 fn hardswish_backward_kernel(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&HARDSWISH_BACKWARD_SPEC, &[grad_output, self_], &[])
@@ -2413,13 +2270,10 @@ pub(super) static HARDSWISH_BACKWARD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn hardswish_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::hardswish_backward(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::hardswish_backward, a)
 }
 fn hardswish_backward_adaptor(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&HARDSWISH_BACKWARD_INFO, &[&grad_output, &self_]) {
-        return ops::hardswish_backward(grad_output, self_);
-    }
-    fallback(&HARDSWISH_BACKWARD_INFO, &[&grad_output, &self_])
+    calls::adapt_t_t_to_t(&HARDSWISH_BACKWARD_INFO, ops::hardswish_backward, grad_output, self_)
 }
 
 /// `_shrink_backward`: formula and rules.
@@ -2429,7 +2283,7 @@ pub static SHRINK_BACKWARD_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::SHRINK_BACKWARD,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&SHRINK_BACKWARD]),
+    kernels: Kernels::new(&[SHRINK_BACKWARD.any()]),
 };
 fn shrink_backward_kernel(grad_output: &Tensor, self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
     pointwise::pointwise(&SHRINK_BACKWARD_SPEC, &[grad_output, self_], &[lambd.param()])
@@ -2470,13 +2324,10 @@ pub(super) static SHRINK_BACKWARD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn shrink_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::shrink_backward(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_t_n_to_t(ops::shrink_backward, a)
 }
 fn shrink_backward_adaptor(grad_output: &Tensor, self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SHRINK_BACKWARD_INFO, &[&grad_output, &self_, &lambd]) {
-        return ops::shrink_backward(grad_output, self_, lambd);
-    }
-    fallback(&SHRINK_BACKWARD_INFO, &[&grad_output, &self_, &lambd])
+    calls::adapt_t_t_n_to_t(&SHRINK_BACKWARD_INFO, ops::shrink_backward, grad_output, self_, lambd)
 }
 
 /// `_log_sigmoid_backward`: formula and rules.
@@ -2486,7 +2337,7 @@ pub static LOG_SIGMOID_BACKWARD_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::LOG_SIGMOID_BACKWARD,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&LOG_SIGMOID_BACKWARD]),
+    kernels: Kernels::new(&[LOG_SIGMOID_BACKWARD.any()]),
 };
 fn log_sigmoid_backward_kernel(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&LOG_SIGMOID_BACKWARD_SPEC, &[grad_output, self_], &[])
@@ -2523,13 +2374,10 @@ pub(super) static LOG_SIGMOID_BACKWARD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn log_sigmoid_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::log_sigmoid_backward(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::log_sigmoid_backward, a)
 }
 fn log_sigmoid_backward_adaptor(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&LOG_SIGMOID_BACKWARD_INFO, &[&grad_output, &self_]) {
-        return ops::log_sigmoid_backward(grad_output, self_);
-    }
-    fallback(&LOG_SIGMOID_BACKWARD_INFO, &[&grad_output, &self_])
+    calls::adapt_t_t_to_t(&LOG_SIGMOID_BACKWARD_INFO, ops::log_sigmoid_backward, grad_output, self_)
 }
 
 /// Type of [`LEAKY_RELU`].
@@ -2560,13 +2408,10 @@ pub(super) static LEAKY_RELU_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn leaky_relu_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::leaky_relu(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_f_b_to_t(ops::leaky_relu, a)
 }
 fn leaky_relu_adaptor(input: &Tensor, negative_slope: f64, inplace: bool) -> Result<Tensor> {
-    if let Some(_seen) = watched(&LEAKY_RELU_INFO, &[&input, &negative_slope, &inplace]) {
-        return ops::leaky_relu(input, negative_slope, inplace);
-    }
-    fallback(&LEAKY_RELU_INFO, &[&input, &negative_slope, &inplace])
+    calls::adapt_t_f_b_to_t(&LEAKY_RELU_INFO, ops::leaky_relu, input, negative_slope, inplace)
 }
 
 /// Type of [`ELU`].
@@ -2597,13 +2442,10 @@ pub(super) static ELU_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn elu_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::elu(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_f_b_to_t(ops::elu, a)
 }
 fn elu_adaptor(input: &Tensor, alpha: f64, inplace: bool) -> Result<Tensor> {
-    if let Some(_seen) = watched(&ELU_INFO, &[&input, &alpha, &inplace]) {
-        return ops::elu(input, alpha, inplace);
-    }
-    fallback(&ELU_INFO, &[&input, &alpha, &inplace])
+    calls::adapt_t_f_b_to_t(&ELU_INFO, ops::elu, input, alpha, inplace)
 }
 
 /// Type of [`CELU`].
@@ -2634,13 +2476,10 @@ pub(super) static CELU_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn celu_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::celu(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_f_b_to_t(ops::celu, a)
 }
 fn celu_adaptor(input: &Tensor, alpha: f64, inplace: bool) -> Result<Tensor> {
-    if let Some(_seen) = watched(&CELU_INFO, &[&input, &alpha, &inplace]) {
-        return ops::celu(input, alpha, inplace);
-    }
-    fallback(&CELU_INFO, &[&input, &alpha, &inplace])
+    calls::adapt_t_f_b_to_t(&CELU_INFO, ops::celu, input, alpha, inplace)
 }
 
 /// Type of [`SELU`].
@@ -2667,13 +2506,10 @@ pub(super) static SELU_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn selu_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::selu(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
+    calls::boxed_t_b_to_t(ops::selu, a)
 }
 fn selu_adaptor(input: &Tensor, inplace: bool) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SELU_INFO, &[&input, &inplace]) {
-        return ops::selu(input, inplace);
-    }
-    fallback(&SELU_INFO, &[&input, &inplace])
+    calls::adapt_t_b_to_t(&SELU_INFO, ops::selu, input, inplace)
 }
 
 /// Type of [`GELU`].
@@ -2700,18 +2536,15 @@ pub(super) static GELU_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn gelu_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::gelu(tensor_arg(a, 0)?, &arg::<String>(a, 1)?)?.into_values()
+    or_return!(ops::gelu(or_return!(tensor_arg(a, 0)), &or_return!(arg::<String>(a, 1)))).into_values()
 }
 fn gelu_adaptor(input: &Tensor, approximate: &str) -> Result<Tensor> {
-    if let Some(_seen) = watched(&GELU_INFO, &[&input, &approximate]) {
-        return ops::gelu(input, approximate);
-    }
-    fallback(&GELU_INFO, &[&input, &approximate])
+    adapted(&GELU_INFO, &[&input, &approximate], &mut |()| ops::gelu(input, approximate))
 }
 
 fn gelu_out_cpu(input: &Tensor, approximate: &str, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("gelu", &[input], &[&*out])?;
-    let r = f::gelu(input, approximate)?;
+    let r = or_return!(f::gelu(input, approximate));
     out::copy_to_out(&OutDtype::Exact("Found dtype {got} but expected {want}"), out, &r)
 }
 /// Type of [`GELU_OUT`].
@@ -2742,16 +2575,17 @@ pub(super) static GELU_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&GELU_INFO),
 };
 fn gelu_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::gelu_out(tensor_arg(a, 0)?, &arg::<String>(a, 1)?, &mut out)?;
+    let mut out = or_return!(arg::<Tensor>(a, 2));
+    or_return!(ops::gelu_out(or_return!(tensor_arg(a, 0)), &or_return!(arg::<String>(a, 1)), &mut out));
     Ok(vec![out.into_value()])
 }
 fn gelu_out_adaptor(input: &Tensor, approximate: &str, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&GELU_OUT_INFO, &[&input, &approximate, &&*out]) {
+    let values_: &[&dyn AsValue] = &[&input, &approximate, &&*out];
+    if let Some(_seen) = watched(&GELU_OUT_INFO, values_) {
         return ops::gelu_out(input, approximate, out);
     }
-    let v = call_fallback(&GELU_OUT_INFO, &[&input, &approximate, &&*out])?;
-    *out = arg(&v, 0)?;
+    let v = or_return!(call_fallback(&GELU_OUT_INFO, values_));
+    *out = or_return!(arg(&v, 0));
     Ok(())
 }
 
@@ -2779,13 +2613,10 @@ pub(super) static SILU_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn silu_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::silu(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
+    calls::boxed_t_b_to_t(ops::silu, a)
 }
 fn silu_adaptor(input: &Tensor, inplace: bool) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SILU_INFO, &[&input, &inplace]) {
-        return ops::silu(input, inplace);
-    }
-    fallback(&SILU_INFO, &[&input, &inplace])
+    calls::adapt_t_b_to_t(&SILU_INFO, ops::silu, input, inplace)
 }
 
 /// Type of [`MISH`].
@@ -2812,13 +2643,10 @@ pub(super) static MISH_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn mish_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::mish(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
+    calls::boxed_t_b_to_t(ops::mish, a)
 }
 fn mish_adaptor(input: &Tensor, inplace: bool) -> Result<Tensor> {
-    if let Some(_seen) = watched(&MISH_INFO, &[&input, &inplace]) {
-        return ops::mish(input, inplace);
-    }
-    fallback(&MISH_INFO, &[&input, &inplace])
+    calls::adapt_t_b_to_t(&MISH_INFO, ops::mish, input, inplace)
 }
 
 /// Type of [`HARDTANH`].
@@ -2850,13 +2678,10 @@ pub(super) static HARDTANH_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn hardtanh_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::hardtanh(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
+    calls::boxed_t_n_n_b_to_t(ops::hardtanh, a)
 }
 fn hardtanh_adaptor(input: &Tensor, min_val: Scalar, max_val: Scalar, inplace: bool) -> Result<Tensor> {
-    if let Some(_seen) = watched(&HARDTANH_INFO, &[&input, &min_val, &max_val, &inplace]) {
-        return ops::hardtanh(input, min_val, max_val, inplace);
-    }
-    fallback(&HARDTANH_INFO, &[&input, &min_val, &max_val, &inplace])
+    calls::adapt_t_n_n_b_to_t(&HARDTANH_INFO, ops::hardtanh, input, min_val, max_val, inplace)
 }
 
 /// Type of [`RELU6`].
@@ -2883,13 +2708,10 @@ pub(super) static RELU6_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn relu6_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::relu6(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
+    calls::boxed_t_b_to_t(ops::relu6, a)
 }
 fn relu6_adaptor(input: &Tensor, inplace: bool) -> Result<Tensor> {
-    if let Some(_seen) = watched(&RELU6_INFO, &[&input, &inplace]) {
-        return ops::relu6(input, inplace);
-    }
-    fallback(&RELU6_INFO, &[&input, &inplace])
+    calls::adapt_t_b_to_t(&RELU6_INFO, ops::relu6, input, inplace)
 }
 
 /// Type of [`HARDSIGMOID`].
@@ -2917,13 +2739,10 @@ pub(super) static HARDSIGMOID_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn hardsigmoid_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::hardsigmoid(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
+    calls::boxed_t_b_to_t(ops::hardsigmoid, a)
 }
 fn hardsigmoid_adaptor(input: &Tensor, inplace: bool) -> Result<Tensor> {
-    if let Some(_seen) = watched(&HARDSIGMOID_INFO, &[&input, &inplace]) {
-        return ops::hardsigmoid(input, inplace);
-    }
-    fallback(&HARDSIGMOID_INFO, &[&input, &inplace])
+    calls::adapt_t_b_to_t(&HARDSIGMOID_INFO, ops::hardsigmoid, input, inplace)
 }
 
 /// Type of [`HARDSWISH`].
@@ -2950,13 +2769,10 @@ pub(super) static HARDSWISH_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn hardswish_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::hardswish(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
+    calls::boxed_t_b_to_t(ops::hardswish, a)
 }
 fn hardswish_adaptor(input: &Tensor, inplace: bool) -> Result<Tensor> {
-    if let Some(_seen) = watched(&HARDSWISH_INFO, &[&input, &inplace]) {
-        return ops::hardswish(input, inplace);
-    }
-    fallback(&HARDSWISH_INFO, &[&input, &inplace])
+    calls::adapt_t_b_to_t(&HARDSWISH_INFO, ops::hardswish, input, inplace)
 }
 
 /// Type of [`THRESHOLD`].
@@ -2988,13 +2804,10 @@ pub(super) static THRESHOLD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn threshold_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::threshold(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
+    calls::boxed_t_n_n_b_to_t(ops::threshold, a)
 }
 fn threshold_adaptor(input: &Tensor, threshold: Scalar, value: Scalar, inplace: bool) -> Result<Tensor> {
-    if let Some(_seen) = watched(&THRESHOLD_INFO, &[&input, &threshold, &value, &inplace]) {
-        return ops::threshold(input, threshold, value, inplace);
-    }
-    fallback(&THRESHOLD_INFO, &[&input, &threshold, &value, &inplace])
+    calls::adapt_t_n_n_b_to_t(&THRESHOLD_INFO, ops::threshold, input, threshold, value, inplace)
 }
 
 /// `celu`: formula and rules.
@@ -3004,7 +2817,7 @@ pub static CELU_RAW_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::CELU,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&CELU_RAW, &CELU_RAW_]),
+    kernels: Kernels::new(&[CELU_RAW.any(), CELU_RAW_.any()]),
 };
 fn celu_raw_kernel(self_: &Tensor, alpha: Scalar) -> Result<Tensor> {
     f::celu_check(self_, alpha)?;
@@ -3042,13 +2855,10 @@ pub(super) static CELU_RAW_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn celu_raw_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::celu_raw(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
+    calls::boxed_t_n_to_t(ops::celu_raw, a)
 }
 fn celu_raw_adaptor(self_: &Tensor, alpha: Scalar) -> Result<Tensor> {
-    if let Some(_seen) = watched(&CELU_RAW_INFO, &[&self_, &alpha]) {
-        return ops::celu_raw(self_, alpha);
-    }
-    fallback(&CELU_RAW_INFO, &[&self_, &alpha])
+    calls::adapt_t_n_to_t(&CELU_RAW_INFO, ops::celu_raw, self_, alpha)
 }
 
 fn celu_raw_inplace_kernel(self_: &Tensor, alpha: Scalar) -> Result<()> {
@@ -3087,14 +2897,10 @@ pub(super) static CELU_RAW__INFO: OpInfo = OpInfo {
     functional: Some(&CELU_RAW_INFO),
 };
 fn celu_raw_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::celu_raw_(tensor_arg(a, 0)?, arg(a, 1)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_n(ops::celu_raw_, a, &[0])
 }
 fn celu_raw_inplace_adaptor(self_: &Tensor, alpha: Scalar) -> Result<()> {
-    if let Some(_seen) = watched(&CELU_RAW__INFO, &[&self_, &alpha]) {
-        return ops::celu_raw_(self_, alpha);
-    }
-    call_fallback(&CELU_RAW__INFO, &[&self_, &alpha]).map(drop)
+    calls::adapt_t_n(&CELU_RAW__INFO, ops::celu_raw_, self_, alpha)
 }
 
 /// `selu`: formula and rules.
@@ -3104,7 +2910,7 @@ pub static SELU_RAW_SPEC: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::SELU,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
-    kernels: Kernels::new(&[&SELU_RAW, &SELU_RAW_]),
+    kernels: Kernels::new(&[SELU_RAW.any(), SELU_RAW_.any()]),
 };
 fn selu_raw_kernel(self_: &Tensor) -> Result<Tensor> {
     pointwise::pointwise(&SELU_RAW_SPEC, &[self_], &[])
@@ -3138,13 +2944,10 @@ pub(super) static SELU_RAW_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn selu_raw_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::selu_raw(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::selu_raw, a)
 }
 fn selu_raw_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SELU_RAW_INFO, &[&self_]) {
-        return ops::selu_raw(self_);
-    }
-    fallback(&SELU_RAW_INFO, &[&self_])
+    calls::adapt_t_to_t(&SELU_RAW_INFO, ops::selu_raw, self_)
 }
 
 fn selu_raw_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -3179,14 +2982,10 @@ pub(super) static SELU_RAW__INFO: OpInfo = OpInfo {
     functional: Some(&SELU_RAW_INFO),
 };
 fn selu_raw_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::selu_raw_(tensor_arg(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t(ops::selu_raw_, a, &[0])
 }
 fn selu_raw_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&SELU_RAW__INFO, &[&self_]) {
-        return ops::selu_raw_(self_);
-    }
-    call_fallback(&SELU_RAW__INFO, &[&self_]).map(drop)
+    calls::adapt_t(&SELU_RAW__INFO, ops::selu_raw_, self_)
 }
 
 /// Type of [`RELU`].
@@ -3213,13 +3012,10 @@ pub(super) static RELU_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn relu_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::relu(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
+    calls::boxed_t_b_to_t(ops::relu, a)
 }
 fn relu_adaptor(input: &Tensor, inplace: bool) -> Result<Tensor> {
-    if let Some(_seen) = watched(&RELU_INFO, &[&input, &inplace]) {
-        return ops::relu(input, inplace);
-    }
-    fallback(&RELU_INFO, &[&input, &inplace])
+    calls::adapt_t_b_to_t(&RELU_INFO, ops::relu, input, inplace)
 }
 
 /// Type of [`RELU_`].
@@ -3253,14 +3049,10 @@ pub(super) static RELU__INFO: OpInfo = OpInfo {
     functional: Some(&super::activation::RELU_INFO),
 };
 fn relu_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::relu_(tensor_arg(a, 0)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t(ops::relu_, a, &[0])
 }
 fn relu_inplace_adaptor(input: &Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&RELU__INFO, &[&input]) {
-        return ops::relu_(input);
-    }
-    call_fallback(&RELU__INFO, &[&input]).map(drop)
+    calls::adapt_t(&RELU__INFO, ops::relu_, input)
 }
 
 /// Type of [`PRELU`].
@@ -3287,13 +3079,10 @@ pub(super) static PRELU_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn prelu_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::prelu(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::prelu, a)
 }
 fn prelu_adaptor(self_: &Tensor, weight: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&PRELU_INFO, &[&self_, &weight]) {
-        return ops::prelu(self_, weight);
-    }
-    fallback(&PRELU_INFO, &[&self_, &weight])
+    calls::adapt_t_t_to_t(&PRELU_INFO, ops::prelu, self_, weight)
 }
 
 /// Type of [`RRELU`].
@@ -3326,20 +3115,26 @@ pub(super) static RRELU_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn rrelu_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::rrelu(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values()
+    or_return!(ops::rrelu(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4))
+    ))
+    .into_values()
 }
 fn rrelu_adaptor(input: &Tensor, lower: f64, upper: f64, training: bool, inplace: bool) -> Result<Tensor> {
-    if let Some(_seen) = watched(&RRELU_INFO, &[&input, &lower, &upper, &training, &inplace]) {
-        return ops::rrelu(input, lower, upper, training, inplace);
-    }
-    fallback(&RRELU_INFO, &[&input, &lower, &upper, &training, &inplace])
+    adapted(&RRELU_INFO, &[&input, &lower, &upper, &training, &inplace], &mut |()| {
+        ops::rrelu(input, lower, upper, training, inplace)
+    })
 }
 
 /// A back end's kernel of `_rrelu_slopes`.
 pub type RreluSlopesKernel = fn(&args::RreluSlopes, &Tensor) -> Result<()>;
 /// The kernels of `_rrelu_slopes`.
 pub static RRELU_SLOPES_KERNEL: Kernel<RreluSlopesKernel> =
-    Kernel::new(f::rrelu_slopes_cpu, &[&RRELU_SLOPES]);
+    Kernel::new(f::rrelu_slopes_cpu, &[RRELU_SLOPES.any()]);
 
 fn rrelu_slopes_slot(
     self_: &Tensor,
@@ -3348,11 +3143,12 @@ fn rrelu_slopes_slot(
     generator: Option<&Generator>,
 ) -> Result<Tensor> {
     let given = args::RreluSlopes { self_, lower, upper, generator };
-    let m = f::rrelu_slopes_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = RRELU_SLOPES_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::rrelu_slopes_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(
+        RRELU_SLOPES_KERNEL
+            .run(m.device, &mut |kernel: RreluSlopesKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`RRELU_SLOPES`].
@@ -3388,8 +3184,13 @@ pub(super) static RRELU_SLOPES_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn rrelu_slopes_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::rrelu_slopes(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg::<Option<Generator>>(a, 3)?.as_ref())?
-        .into_values()
+    or_return!(ops::rrelu_slopes(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg::<Option<Generator>>(a, 3)).as_ref()
+    ))
+    .into_values()
 }
 fn rrelu_slopes_adaptor(
     self_: &Tensor,
@@ -3397,10 +3198,9 @@ fn rrelu_slopes_adaptor(
     upper: f64,
     generator: Option<&Generator>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&RRELU_SLOPES_INFO, &[&self_, &lower, &upper, &generator]) {
-        return ops::rrelu_slopes(self_, lower, upper, generator);
-    }
-    fallback(&RRELU_SLOPES_INFO, &[&self_, &lower, &upper, &generator])
+    adapted(&RRELU_SLOPES_INFO, &[&self_, &lower, &upper, &generator], &mut |()| {
+        ops::rrelu_slopes(self_, lower, upper, generator)
+    })
 }
 
 /// Type of [`RRELU_TORCH`].
@@ -3434,13 +3234,13 @@ pub(super) static RRELU_TORCH_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn rrelu_torch_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::rrelu_torch(
-        tensor_arg(a, 0)?,
-        arg(a, 1)?,
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg::<Option<Generator>>(a, 4)?.as_ref(),
-    )?
+    or_return!(ops::rrelu_torch(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg::<Option<Generator>>(a, 4)).as_ref()
+    ))
     .into_values()
 }
 fn rrelu_torch_adaptor(
@@ -3450,10 +3250,9 @@ fn rrelu_torch_adaptor(
     training: bool,
     generator: Option<&Generator>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&RRELU_TORCH_INFO, &[&self_, &lower, &upper, &training, &generator]) {
-        return ops::rrelu_torch(self_, lower, upper, training, generator);
-    }
-    fallback(&RRELU_TORCH_INFO, &[&self_, &lower, &upper, &training, &generator])
+    adapted(&RRELU_TORCH_INFO, &[&self_, &lower, &upper, &training, &generator], &mut |()| {
+        ops::rrelu_torch(self_, lower, upper, training, generator)
+    })
 }
 
 fn rrelu_torch_inplace_cpu(
@@ -3464,7 +3263,7 @@ fn rrelu_torch_inplace_cpu(
     generator: Option<&Generator>,
 ) -> Result<()> {
     let before = out::before_overwriting(self_, &[])?;
-    let r = f::rrelu_torch(&before, lower, upper, training, generator)?;
+    let r = or_return!(f::rrelu_torch(&before, lower, upper, training, generator));
     out::copy_to_self(self_, &r)
 }
 /// Type of [`RRELU_TORCH_`].
@@ -3498,13 +3297,13 @@ pub(super) static RRELU_TORCH__INFO: OpInfo = OpInfo {
     functional: Some(&RRELU_TORCH_INFO),
 };
 fn rrelu_torch_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::rrelu_torch_(
-        tensor_arg(a, 0)?,
-        arg(a, 1)?,
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg::<Option<Generator>>(a, 4)?.as_ref(),
-    )?;
+    or_return!(ops::rrelu_torch_(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg::<Option<Generator>>(a, 4)).as_ref()
+    ));
     Ok(vec![a[0].clone()])
 }
 fn rrelu_torch_inplace_adaptor(
@@ -3514,10 +3313,9 @@ fn rrelu_torch_inplace_adaptor(
     training: bool,
     generator: Option<&Generator>,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&RRELU_TORCH__INFO, &[&self_, &lower, &upper, &training, &generator]) {
-        return ops::rrelu_torch_(self_, lower, upper, training, generator);
-    }
-    call_fallback(&RRELU_TORCH__INFO, &[&self_, &lower, &upper, &training, &generator]).map(drop)
+    adapted(&RRELU_TORCH__INFO, &[&self_, &lower, &upper, &training, &generator], &mut |()| {
+        ops::rrelu_torch_(self_, lower, upper, training, generator)
+    })
 }
 
 fn glu_cpu(input: &Tensor, dim: i64) -> Result<Tensor> {
@@ -3550,13 +3348,10 @@ pub(super) static GLU_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn glu_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::glu(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
+    calls::boxed_t_i_to_t(ops::glu, a)
 }
 fn glu_adaptor(input: &Tensor, dim: i64) -> Result<Tensor> {
-    if let Some(_seen) = watched(&GLU_INFO, &[&input, &dim]) {
-        return ops::glu(input, dim);
-    }
-    fallback(&GLU_INFO, &[&input, &dim])
+    calls::adapt_t_i_to_t(&GLU_INFO, ops::glu, input, dim)
 }
 
 /// Type of [`SOFTSIGN`].
@@ -3583,13 +3378,10 @@ pub(super) static SOFTSIGN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn softsign_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::softsign(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::softsign, a)
 }
 fn softsign_adaptor(input: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SOFTSIGN_INFO, &[&input]) {
-        return ops::softsign(input);
-    }
-    fallback(&SOFTSIGN_INFO, &[&input])
+    calls::adapt_t_to_t(&SOFTSIGN_INFO, ops::softsign, input)
 }
 
 /// Type of [`TANHSHRINK`].
@@ -3616,13 +3408,10 @@ pub(super) static TANHSHRINK_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn tanhshrink_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::tanhshrink(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::tanhshrink, a)
 }
 fn tanhshrink_adaptor(input: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&TANHSHRINK_INFO, &[&input]) {
-        return ops::tanhshrink(input);
-    }
-    fallback(&TANHSHRINK_INFO, &[&input])
+    calls::adapt_t_to_t(&TANHSHRINK_INFO, ops::tanhshrink, input)
 }
 
 /// Type of [`SOFTMIN`].
@@ -3654,7 +3443,7 @@ pub(super) static SOFTMIN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn softmin_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::softmin(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
+    calls::boxed_t_oi_i_od_to_t(ops::softmin, a)
 }
 fn softmin_adaptor(
     input: &Tensor,
@@ -3662,10 +3451,7 @@ fn softmin_adaptor(
     _stacklevel: i64,
     dtype: Option<DType>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SOFTMIN_INFO, &[&input, &dim, &_stacklevel, &dtype]) {
-        return ops::softmin(input, dim, _stacklevel, dtype);
-    }
-    fallback(&SOFTMIN_INFO, &[&input, &dim, &_stacklevel, &dtype])
+    calls::adapt_t_oi_i_od_to_t(&SOFTMIN_INFO, ops::softmin, input, dim, _stacklevel, dtype)
 }
 
 /// Type of [`SOFTMAX`].
@@ -3697,7 +3483,7 @@ pub(super) static SOFTMAX_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn softmax_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::softmax(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
+    calls::boxed_t_oi_i_od_to_t(ops::softmax, a)
 }
 fn softmax_adaptor(
     input: &Tensor,
@@ -3705,10 +3491,7 @@ fn softmax_adaptor(
     _stacklevel: i64,
     dtype: Option<DType>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SOFTMAX_INFO, &[&input, &dim, &_stacklevel, &dtype]) {
-        return ops::softmax(input, dim, _stacklevel, dtype);
-    }
-    fallback(&SOFTMAX_INFO, &[&input, &dim, &_stacklevel, &dtype])
+    calls::adapt_t_oi_i_od_to_t(&SOFTMAX_INFO, ops::softmax, input, dim, _stacklevel, dtype)
 }
 
 /// Type of [`LOG_SOFTMAX`].
@@ -3741,7 +3524,7 @@ pub(super) static LOG_SOFTMAX_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn log_softmax_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::log_softmax(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
+    calls::boxed_t_oi_i_od_to_t(ops::log_softmax, a)
 }
 fn log_softmax_adaptor(
     input: &Tensor,
@@ -3749,10 +3532,7 @@ fn log_softmax_adaptor(
     _stacklevel: i64,
     dtype: Option<DType>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&LOG_SOFTMAX_INFO, &[&input, &dim, &_stacklevel, &dtype]) {
-        return ops::log_softmax(input, dim, _stacklevel, dtype);
-    }
-    fallback(&LOG_SOFTMAX_INFO, &[&input, &dim, &_stacklevel, &dtype])
+    calls::adapt_t_oi_i_od_to_t(&LOG_SOFTMAX_INFO, ops::log_softmax, input, dim, _stacklevel, dtype)
 }
 
 /// Type of [`SIGMOID`].
@@ -3776,13 +3556,10 @@ pub(super) static SIGMOID_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn sigmoid_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::sigmoid(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::sigmoid, a)
 }
 fn sigmoid_adaptor(input: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SIGMOID_INFO, &[&input]) {
-        return ops::sigmoid(input);
-    }
-    fallback(&SIGMOID_INFO, &[&input])
+    calls::adapt_t_to_t(&SIGMOID_INFO, ops::sigmoid, input)
 }
 
 /// Type of [`TANH`].
@@ -3806,13 +3583,10 @@ pub(super) static TANH_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn tanh_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::tanh(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::tanh, a)
 }
 fn tanh_adaptor(input: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&TANH_INFO, &[&input]) {
-        return ops::tanh(input);
-    }
-    fallback(&TANH_INFO, &[&input])
+    calls::adapt_t_to_t(&TANH_INFO, ops::tanh, input)
 }
 
 /// Type of [`GUMBEL_SOFTMAX`].
@@ -3846,11 +3620,17 @@ pub(super) static GUMBEL_SOFTMAX_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn gumbel_softmax_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::gumbel_softmax(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values()
+    or_return!(ops::gumbel_softmax(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4))
+    ))
+    .into_values()
 }
 fn gumbel_softmax_adaptor(logits: &Tensor, tau: f64, hard: bool, eps: f64, dim: i64) -> Result<Tensor> {
-    if let Some(_seen) = watched(&GUMBEL_SOFTMAX_INFO, &[&logits, &tau, &hard, &eps, &dim]) {
-        return ops::gumbel_softmax(logits, tau, hard, eps, dim);
-    }
-    fallback(&GUMBEL_SOFTMAX_INFO, &[&logits, &tau, &hard, &eps, &dim])
+    adapted(&GUMBEL_SOFTMAX_INFO, &[&logits, &tau, &hard, &eps, &dim], &mut |()| {
+        ops::gumbel_softmax(logits, tau, hard, eps, dim)
+    })
 }

@@ -24,8 +24,8 @@ impl Backward for LeakyReluRawBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let negative_slope = self.negative_slope;
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(crate::ops::leaky_relu_backward(grad, self_, negative_slope)?);
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(crate::ops::leaky_relu_backward(grad, self_, negative_slope)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -35,52 +35,57 @@ impl Backward for LeakyReluRawBackward {
 #[cold]
 #[inline(never)]
 fn leaky_relu_raw_tangent(self_: &Tensor, negative_slope: Scalar, old: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> {
         let self_ = old;
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-            crate::ops::leaky_relu_backward(grad, self_, negative_slope)
-        })?])
+        crate::ops::leaky_relu_backward(grad, self_, negative_slope)
     })
 }
 
 pub(super) fn leaky_relu_raw_autograd(self_: &Tensor, negative_slope: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::leaky_relu_raw(self_, negative_slope))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::leaky_relu_raw(self_, negative_slope)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = LeakyReluRawBackward { negative_slope, self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = leaky_relu_raw_tangent(self_, negative_slope, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = leaky_relu_raw_tangent(self_, negative_slope, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn leaky_relu_raw_inplace_autograd(self_: &Tensor, negative_slope: Scalar) -> Result<()> {
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
-        let edges = Edges::of([Some(self_)]);
-        let s_self_ = Saved::copy_of(self_)?;
-        rt::check_saved()?;
-        Some((edges, s_self_))
-    } else {
-        None
-    };
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
     let old =
         if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
-    rt::below(|| ops::leaky_relu_raw_(self_, negative_slope))?;
-    if let Some((edges, s_self_)) = before {
+    if rec {
+        let edges = Edges::of([Some(self_)]);
+        let s_self_ = Saved::copy_of(self_)?;
+        or_return!(rt::check_saved());
+        or_return!({
+            let _below = rt::Below::new();
+            ops::leaky_relu_raw_(self_, negative_slope)
+        });
         let body = LeakyReluRawBackward { negative_slope, self_: s_self_ };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::leaky_relu_raw_(self_, negative_slope)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = leaky_relu_raw_tangent(self_, negative_slope, old.as_ref().unwrap_or(self_))?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = leaky_relu_raw_tangent(self_, negative_slope, old.as_ref().unwrap_or(self_));
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
@@ -90,8 +95,9 @@ pub(super) fn leaky_relu_raw_out_autograd(
     negative_slope: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("leaky_relu", &[self_], &[&*out])?;
-    rt::below(|| ops::leaky_relu_raw_out(self_, negative_slope, out))
+    or_return!(rt::check_out("leaky_relu", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::leaky_relu_raw_out(self_, negative_slope, out)
 }
 /// Node of `elu`.
 pub struct EluRawBackward {
@@ -107,8 +113,8 @@ impl Backward for EluRawBackward {
         let alpha = self.alpha;
         let input_scale = self.input_scale;
         let scale = self.scale;
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(crate::ops::elu_backward(grad, self_, alpha, scale, input_scale)?);
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(crate::ops::elu_backward(grad, self_, alpha, scale, input_scale)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -124,12 +130,9 @@ fn elu_raw_tangent(
     input_scale: Scalar,
     old: &Tensor,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> {
         let self_ = old;
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-            crate::ops::elu_backward(grad, self_, alpha, scale, input_scale)
-        })?])
+        crate::ops::elu_backward(grad, self_, alpha, scale, input_scale)
     })
 }
 
@@ -140,16 +143,19 @@ pub(super) fn elu_raw_autograd(
     input_scale: Scalar,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::elu_raw(self_, alpha, scale, input_scale))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::elu_raw(self_, alpha, scale, input_scale)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = EluRawBackward { alpha, input_scale, scale, self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = elu_raw_tangent(self_, alpha, scale, input_scale, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = elu_raw_tangent(self_, alpha, scale, input_scale, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -161,25 +167,30 @@ pub(super) fn elu_raw_inplace_autograd(
     input_scale: Scalar,
 ) -> Result<()> {
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
-        let edges = Edges::of([Some(self_)]);
-        let s_self_ = Saved::copy_of(self_)?;
-        rt::check_saved()?;
-        Some((edges, s_self_))
-    } else {
-        None
-    };
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
     let old =
         if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
-    rt::below(|| ops::elu_raw_(self_, alpha, scale, input_scale))?;
-    if let Some((edges, s_self_)) = before {
+    if rec {
+        let edges = Edges::of([Some(self_)]);
+        let s_self_ = Saved::copy_of(self_)?;
+        or_return!(rt::check_saved());
+        or_return!({
+            let _below = rt::Below::new();
+            ops::elu_raw_(self_, alpha, scale, input_scale)
+        });
         let body = EluRawBackward { alpha, input_scale, scale, self_: s_self_ };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::elu_raw_(self_, alpha, scale, input_scale)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = elu_raw_tangent(self_, alpha, scale, input_scale, old.as_ref().unwrap_or(self_))?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = elu_raw_tangent(self_, alpha, scale, input_scale, old.as_ref().unwrap_or(self_));
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
@@ -191,8 +202,9 @@ pub(super) fn elu_raw_out_autograd(
     input_scale: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("elu", &[self_], &[&*out])?;
-    rt::below(|| ops::elu_raw_out(self_, alpha, scale, input_scale, out))
+    or_return!(rt::check_out("elu", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::elu_raw_out(self_, alpha, scale, input_scale, out)
 }
 /// Node of `gelu`.
 pub struct GeluErfBackward {
@@ -202,8 +214,8 @@ impl Backward for GeluErfBackward {
     const NAME: &'static str = "GeluBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(crate::ops::gelu_erf_backward(grad, self_)?);
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(crate::ops::gelu_erf_backward(grad, self_)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -213,31 +225,34 @@ impl Backward for GeluErfBackward {
 #[cold]
 #[inline(never)]
 fn gelu_erf_tangent(self_: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| crate::ops::gelu_erf_backward(grad, self_))?])
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> {
+        crate::ops::gelu_erf_backward(grad, self_)
     })
 }
 
 pub(super) fn gelu_erf_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::gelu_erf(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::gelu_erf(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = GeluErfBackward { self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = gelu_erf_tangent(self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = gelu_erf_tangent(self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn gelu_erf_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("gelu", &[self_], &[&*out])?;
-    rt::below(|| ops::gelu_erf_out(self_, out))
+    or_return!(rt::check_out("gelu", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::gelu_erf_out(self_, out)
 }
 /// Node of `_gelu_tanh`.
 pub struct GeluTanhBackward {
@@ -247,8 +262,8 @@ impl Backward for GeluTanhBackward {
     const NAME: &'static str = "GeluBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(crate::ops::gelu_tanh_backward(grad, self_)?);
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(crate::ops::gelu_tanh_backward(grad, self_)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -258,31 +273,34 @@ impl Backward for GeluTanhBackward {
 #[cold]
 #[inline(never)]
 fn gelu_tanh_tangent(self_: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| crate::ops::gelu_tanh_backward(grad, self_))?])
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> {
+        crate::ops::gelu_tanh_backward(grad, self_)
     })
 }
 
 pub(super) fn gelu_tanh_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::gelu_tanh(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::gelu_tanh(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = GeluTanhBackward { self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = gelu_tanh_tangent(self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = gelu_tanh_tangent(self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn gelu_tanh_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("_gelu_tanh", &[self_], &[&*out])?;
-    rt::below(|| ops::gelu_tanh_out(self_, out))
+    or_return!(rt::check_out("_gelu_tanh", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::gelu_tanh_out(self_, out)
 }
 /// Node of `silu`.
 pub struct SiluRawBackward {
@@ -292,8 +310,8 @@ impl Backward for SiluRawBackward {
     const NAME: &'static str = "SiluBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(crate::ops::silu_backward(grad, self_)?);
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(crate::ops::silu_backward(grad, self_)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -303,57 +321,65 @@ impl Backward for SiluRawBackward {
 #[cold]
 #[inline(never)]
 fn silu_raw_tangent(self_: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> {
         let self_ = old;
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| crate::ops::silu_backward(grad, self_))?])
+        crate::ops::silu_backward(grad, self_)
     })
 }
 
 pub(super) fn silu_raw_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::silu_raw(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::silu_raw(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = SiluRawBackward { self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = silu_raw_tangent(self_, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = silu_raw_tangent(self_, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn silu_raw_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
-        let edges = Edges::of([Some(self_)]);
-        let s_self_ = Saved::copy_of(self_)?;
-        rt::check_saved()?;
-        Some((edges, s_self_))
-    } else {
-        None
-    };
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
     let old =
         if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
-    rt::below(|| ops::silu_raw_(self_))?;
-    if let Some((edges, s_self_)) = before {
+    if rec {
+        let edges = Edges::of([Some(self_)]);
+        let s_self_ = Saved::copy_of(self_)?;
+        or_return!(rt::check_saved());
+        or_return!({
+            let _below = rt::Below::new();
+            ops::silu_raw_(self_)
+        });
         let body = SiluRawBackward { self_: s_self_ };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::silu_raw_(self_)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = silu_raw_tangent(self_, old.as_ref().unwrap_or(self_))?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = silu_raw_tangent(self_, old.as_ref().unwrap_or(self_));
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
 
 pub(super) fn silu_raw_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("silu", &[self_], &[&*out])?;
-    rt::below(|| ops::silu_raw_out(self_, out))
+    or_return!(rt::check_out("silu", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::silu_raw_out(self_, out)
 }
 /// Node of `mish`.
 pub struct MishRawBackward {
@@ -363,8 +389,8 @@ impl Backward for MishRawBackward {
     const NAME: &'static str = "MishBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(crate::ops::mish_backward(grad, self_)?);
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(crate::ops::mish_backward(grad, self_)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -374,57 +400,65 @@ impl Backward for MishRawBackward {
 #[cold]
 #[inline(never)]
 fn mish_raw_tangent(self_: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> {
         let self_ = old;
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| crate::ops::mish_backward(grad, self_))?])
+        crate::ops::mish_backward(grad, self_)
     })
 }
 
 pub(super) fn mish_raw_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::mish_raw(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::mish_raw(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = MishRawBackward { self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = mish_raw_tangent(self_, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = mish_raw_tangent(self_, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn mish_raw_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
-        let edges = Edges::of([Some(self_)]);
-        let s_self_ = Saved::copy_of(self_)?;
-        rt::check_saved()?;
-        Some((edges, s_self_))
-    } else {
-        None
-    };
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
     let old =
         if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
-    rt::below(|| ops::mish_raw_(self_))?;
-    if let Some((edges, s_self_)) = before {
+    if rec {
+        let edges = Edges::of([Some(self_)]);
+        let s_self_ = Saved::copy_of(self_)?;
+        or_return!(rt::check_saved());
+        or_return!({
+            let _below = rt::Below::new();
+            ops::mish_raw_(self_)
+        });
         let body = MishRawBackward { self_: s_self_ };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::mish_raw_(self_)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = mish_raw_tangent(self_, old.as_ref().unwrap_or(self_))?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = mish_raw_tangent(self_, old.as_ref().unwrap_or(self_));
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
 
 pub(super) fn mish_raw_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("mish", &[self_], &[&*out])?;
-    rt::below(|| ops::mish_raw_out(self_, out))
+    or_return!(rt::check_out("mish", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::mish_raw_out(self_, out)
 }
 /// Node of `hardtanh`.
 pub struct HardtanhRawBackward {
@@ -438,8 +472,8 @@ impl Backward for HardtanhRawBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let max_val = self.max_val;
         let min_val = self.min_val;
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(crate::ops::hardtanh_backward(grad, self_, min_val, max_val)?);
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(crate::ops::hardtanh_backward(grad, self_, min_val, max_val)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -454,52 +488,57 @@ fn hardtanh_raw_tangent(
     max_val: Scalar,
     old: &Tensor,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> {
         let self_ = old;
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-            crate::ops::hardtanh_backward(grad, self_, min_val, max_val)
-        })?])
+        crate::ops::hardtanh_backward(grad, self_, min_val, max_val)
     })
 }
 
 pub(super) fn hardtanh_raw_autograd(self_: &Tensor, min_val: Scalar, max_val: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::hardtanh_raw(self_, min_val, max_val))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::hardtanh_raw(self_, min_val, max_val)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = HardtanhRawBackward { max_val, min_val, self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = hardtanh_raw_tangent(self_, min_val, max_val, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = hardtanh_raw_tangent(self_, min_val, max_val, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn hardtanh_raw_inplace_autograd(self_: &Tensor, min_val: Scalar, max_val: Scalar) -> Result<()> {
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
-        let edges = Edges::of([Some(self_)]);
-        let s_self_ = Saved::copy_of(self_)?;
-        rt::check_saved()?;
-        Some((edges, s_self_))
-    } else {
-        None
-    };
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
     let old =
         if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
-    rt::below(|| ops::hardtanh_raw_(self_, min_val, max_val))?;
-    if let Some((edges, s_self_)) = before {
+    if rec {
+        let edges = Edges::of([Some(self_)]);
+        let s_self_ = Saved::copy_of(self_)?;
+        or_return!(rt::check_saved());
+        or_return!({
+            let _below = rt::Below::new();
+            ops::hardtanh_raw_(self_, min_val, max_val)
+        });
         let body = HardtanhRawBackward { max_val, min_val, self_: s_self_ };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::hardtanh_raw_(self_, min_val, max_val)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = hardtanh_raw_tangent(self_, min_val, max_val, old.as_ref().unwrap_or(self_))?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = hardtanh_raw_tangent(self_, min_val, max_val, old.as_ref().unwrap_or(self_));
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
@@ -510,8 +549,9 @@ pub(super) fn hardtanh_raw_out_autograd(
     max_val: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("hardtanh", &[self_], &[&*out])?;
-    rt::below(|| ops::hardtanh_raw_out(self_, min_val, max_val, out))
+    or_return!(rt::check_out("hardtanh", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::hardtanh_raw_out(self_, min_val, max_val, out)
 }
 /// Node of `hardsigmoid`.
 pub struct HardsigmoidRawBackward {
@@ -521,8 +561,8 @@ impl Backward for HardsigmoidRawBackward {
     const NAME: &'static str = "HardsigmoidBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(crate::ops::hardsigmoid_backward(grad, self_)?);
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(crate::ops::hardsigmoid_backward(grad, self_)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -532,57 +572,65 @@ impl Backward for HardsigmoidRawBackward {
 #[cold]
 #[inline(never)]
 fn hardsigmoid_raw_tangent(self_: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> {
         let self_ = old;
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| crate::ops::hardsigmoid_backward(grad, self_))?])
+        crate::ops::hardsigmoid_backward(grad, self_)
     })
 }
 
 pub(super) fn hardsigmoid_raw_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::hardsigmoid_raw(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::hardsigmoid_raw(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = HardsigmoidRawBackward { self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = hardsigmoid_raw_tangent(self_, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = hardsigmoid_raw_tangent(self_, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn hardsigmoid_raw_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
-        let edges = Edges::of([Some(self_)]);
-        let s_self_ = Saved::copy_of(self_)?;
-        rt::check_saved()?;
-        Some((edges, s_self_))
-    } else {
-        None
-    };
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
     let old =
         if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
-    rt::below(|| ops::hardsigmoid_raw_(self_))?;
-    if let Some((edges, s_self_)) = before {
+    if rec {
+        let edges = Edges::of([Some(self_)]);
+        let s_self_ = Saved::copy_of(self_)?;
+        or_return!(rt::check_saved());
+        or_return!({
+            let _below = rt::Below::new();
+            ops::hardsigmoid_raw_(self_)
+        });
         let body = HardsigmoidRawBackward { self_: s_self_ };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::hardsigmoid_raw_(self_)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = hardsigmoid_raw_tangent(self_, old.as_ref().unwrap_or(self_))?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = hardsigmoid_raw_tangent(self_, old.as_ref().unwrap_or(self_));
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
 
 pub(super) fn hardsigmoid_raw_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("hardsigmoid", &[self_], &[&*out])?;
-    rt::below(|| ops::hardsigmoid_raw_out(self_, out))
+    or_return!(rt::check_out("hardsigmoid", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::hardsigmoid_raw_out(self_, out)
 }
 /// Node of `hardswish`.
 pub struct HardswishRawBackward {
@@ -592,8 +640,8 @@ impl Backward for HardswishRawBackward {
     const NAME: &'static str = "HardswishBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(crate::ops::hardswish_backward(grad, self_)?);
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(crate::ops::hardswish_backward(grad, self_)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -603,57 +651,65 @@ impl Backward for HardswishRawBackward {
 #[cold]
 #[inline(never)]
 fn hardswish_raw_tangent(self_: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> {
         let self_ = old;
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| crate::ops::hardswish_backward(grad, self_))?])
+        crate::ops::hardswish_backward(grad, self_)
     })
 }
 
 pub(super) fn hardswish_raw_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::hardswish_raw(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::hardswish_raw(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = HardswishRawBackward { self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = hardswish_raw_tangent(self_, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = hardswish_raw_tangent(self_, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn hardswish_raw_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
-        let edges = Edges::of([Some(self_)]);
-        let s_self_ = Saved::copy_of(self_)?;
-        rt::check_saved()?;
-        Some((edges, s_self_))
-    } else {
-        None
-    };
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
     let old =
         if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
-    rt::below(|| ops::hardswish_raw_(self_))?;
-    if let Some((edges, s_self_)) = before {
+    if rec {
+        let edges = Edges::of([Some(self_)]);
+        let s_self_ = Saved::copy_of(self_)?;
+        or_return!(rt::check_saved());
+        or_return!({
+            let _below = rt::Below::new();
+            ops::hardswish_raw_(self_)
+        });
         let body = HardswishRawBackward { self_: s_self_ };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::hardswish_raw_(self_)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = hardswish_raw_tangent(self_, old.as_ref().unwrap_or(self_))?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = hardswish_raw_tangent(self_, old.as_ref().unwrap_or(self_));
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
 
 pub(super) fn hardswish_raw_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("hardswish", &[self_], &[&*out])?;
-    rt::below(|| ops::hardswish_raw_out(self_, out))
+    or_return!(rt::check_out("hardswish", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::hardswish_raw_out(self_, out)
 }
 /// Node of `hardshrink`.
 pub struct HardshrinkBackward {
@@ -665,8 +721,8 @@ impl Backward for HardshrinkBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let lambd = self.lambd;
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(crate::ops::shrink_backward(grad, self_, lambd)?);
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(crate::ops::shrink_backward(grad, self_, lambd)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -676,31 +732,34 @@ impl Backward for HardshrinkBackward {
 #[cold]
 #[inline(never)]
 fn hardshrink_tangent(self_: &Tensor, lambd: Scalar) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| crate::ops::shrink_backward(grad, self_, lambd))?])
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> {
+        crate::ops::shrink_backward(grad, self_, lambd)
     })
 }
 
 pub(super) fn hardshrink_autograd(self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::hardshrink(self_, lambd))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::hardshrink(self_, lambd)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = HardshrinkBackward { lambd, self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = hardshrink_tangent(self_, lambd)?;
-        rt::set_tangent(&out, t)?;
+        let t = hardshrink_tangent(self_, lambd);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn hardshrink_out_autograd(self_: &Tensor, lambd: Scalar, out: &mut Tensor) -> Result<()> {
-    rt::check_out("hardshrink", &[self_], &[&*out])?;
-    rt::below(|| ops::hardshrink_out(self_, lambd, out))
+    or_return!(rt::check_out("hardshrink", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::hardshrink_out(self_, lambd, out)
 }
 /// Node of `softshrink`.
 pub struct SoftshrinkBackward {
@@ -712,8 +771,8 @@ impl Backward for SoftshrinkBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let lambd = self.lambd;
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(crate::ops::shrink_backward(grad, self_, lambd)?);
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(crate::ops::shrink_backward(grad, self_, lambd)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -723,31 +782,34 @@ impl Backward for SoftshrinkBackward {
 #[cold]
 #[inline(never)]
 fn softshrink_tangent(self_: &Tensor, lambd: Scalar) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| crate::ops::shrink_backward(grad, self_, lambd))?])
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> {
+        crate::ops::shrink_backward(grad, self_, lambd)
     })
 }
 
 pub(super) fn softshrink_autograd(self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::softshrink(self_, lambd))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::softshrink(self_, lambd)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = SoftshrinkBackward { lambd, self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = softshrink_tangent(self_, lambd)?;
-        rt::set_tangent(&out, t)?;
+        let t = softshrink_tangent(self_, lambd);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn softshrink_out_autograd(self_: &Tensor, lambd: Scalar, out: &mut Tensor) -> Result<()> {
-    rt::check_out("softshrink", &[self_], &[&*out])?;
-    rt::below(|| ops::softshrink_out(self_, lambd, out))
+    or_return!(rt::check_out("softshrink", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::softshrink_out(self_, lambd, out)
 }
 /// Node of `softplus`.
 pub struct SoftplusBackward {
@@ -761,8 +823,8 @@ impl Backward for SoftplusBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let beta = self.beta;
         let threshold = self.threshold;
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(softplus_backward(grad, self_, beta, threshold)?);
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(softplus_backward(grad, self_, beta, threshold)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -772,24 +834,26 @@ impl Backward for SoftplusBackward {
 #[cold]
 #[inline(never)]
 fn softplus_tangent(self_: &Tensor, beta: Scalar, threshold: Scalar) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| softplus_backward(grad, self_, beta, threshold))?])
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> {
+        softplus_backward(grad, self_, beta, threshold)
     })
 }
 
 pub(super) fn softplus_autograd(self_: &Tensor, beta: Scalar, threshold: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::softplus(self_, beta, threshold))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::softplus(self_, beta, threshold)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = SoftplusBackward { beta, self_: Saved::input(self_), threshold };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = softplus_tangent(self_, beta, threshold)?;
-        rt::set_tangent(&out, t)?;
+        let t = softplus_tangent(self_, beta, threshold);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -800,8 +864,9 @@ pub(super) fn softplus_out_autograd(
     threshold: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("softplus", &[self_], &[&*out])?;
-    rt::below(|| ops::softplus_out(self_, beta, threshold, out))
+    or_return!(rt::check_out("softplus", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::softplus_out(self_, beta, threshold, out)
 }
 /// Node of `threshold`.
 pub struct ThresholdRawBackward {
@@ -813,8 +878,8 @@ impl Backward for ThresholdRawBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let threshold = self.threshold;
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(flambeau_core::ops::threshold_backward(grad, self_, threshold)?);
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(flambeau_core::ops::threshold_backward(grad, self_, threshold)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -829,52 +894,57 @@ fn threshold_raw_tangent(
     value: Scalar,
     old: &Tensor,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> {
         let self_ = old;
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-            flambeau_core::ops::threshold_backward(grad, self_, threshold)
-        })?])
+        flambeau_core::ops::threshold_backward(grad, self_, threshold)
     })
 }
 
 pub(super) fn threshold_raw_autograd(self_: &Tensor, threshold: Scalar, value: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::threshold_raw(self_, threshold, value))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::threshold_raw(self_, threshold, value)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = ThresholdRawBackward { self_: Saved::input(self_), threshold };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = threshold_raw_tangent(self_, threshold, value, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = threshold_raw_tangent(self_, threshold, value, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn threshold_raw_inplace_autograd(self_: &Tensor, threshold: Scalar, value: Scalar) -> Result<()> {
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
-        let edges = Edges::of([Some(self_)]);
-        let s_self_ = Saved::copy_of(self_)?;
-        rt::check_saved()?;
-        Some((edges, s_self_))
-    } else {
-        None
-    };
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
     let old =
         if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
-    rt::below(|| ops::threshold_raw_(self_, threshold, value))?;
-    if let Some((edges, s_self_)) = before {
+    if rec {
+        let edges = Edges::of([Some(self_)]);
+        let s_self_ = Saved::copy_of(self_)?;
+        or_return!(rt::check_saved());
+        or_return!({
+            let _below = rt::Below::new();
+            ops::threshold_raw_(self_, threshold, value)
+        });
         let body = ThresholdRawBackward { self_: s_self_, threshold };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::threshold_raw_(self_, threshold, value)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = threshold_raw_tangent(self_, threshold, value, old.as_ref().unwrap_or(self_))?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = threshold_raw_tangent(self_, threshold, value, old.as_ref().unwrap_or(self_));
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
@@ -885,8 +955,9 @@ pub(super) fn threshold_raw_out_autograd(
     value: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("threshold", &[self_], &[&*out])?;
-    rt::below(|| ops::threshold_raw_out(self_, threshold, value, out))
+    or_return!(rt::check_out("threshold", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::threshold_raw_out(self_, threshold, value, out)
 }
 /// Node of `log_sigmoid`.
 pub struct LogsigmoidBackward {
@@ -896,8 +967,8 @@ impl Backward for LogsigmoidBackward {
     const NAME: &'static str = "LogSigmoidBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(crate::ops::log_sigmoid_backward(grad, self_)?);
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(crate::ops::log_sigmoid_backward(grad, self_)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -907,31 +978,34 @@ impl Backward for LogsigmoidBackward {
 #[cold]
 #[inline(never)]
 fn logsigmoid_tangent(self_: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| crate::ops::log_sigmoid_backward(grad, self_))?])
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> {
+        crate::ops::log_sigmoid_backward(grad, self_)
     })
 }
 
 pub(super) fn logsigmoid_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::logsigmoid(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::logsigmoid(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = LogsigmoidBackward { self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = logsigmoid_tangent(self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = logsigmoid_tangent(self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn logsigmoid_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("log_sigmoid_forward", &[self_], &[&*out])?;
-    rt::below(|| ops::logsigmoid_out(self_, out))
+    or_return!(rt::check_out("log_sigmoid_forward", &[self_], &[&*out]));
+    let _below = rt::Below::new();
+    ops::logsigmoid_out(self_, out)
 }
 /// Node of `_leaky_relu_backward`.
 pub struct LeakyReluBackwardBackward {
@@ -944,12 +1018,12 @@ impl Backward for LeakyReluBackwardBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let negative_slope = self.negative_slope;
         let g0 = if cx.need(0) {
-            let self_ = &self.self_.unpack_last(cx, "self")?;
-            Some(crate::ops::leaky_relu_backward(grad, self_, negative_slope)?)
+            let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+            Some(or_return!(crate::ops::leaky_relu_backward(grad, self_, negative_slope)))
         } else {
             None
         };
-        let g1 = if cx.need(1) { Some(zeros_like(grad)?) } else { None };
+        let g1 = if cx.need(1) { Some(or_return!(zeros_like(grad))) } else { None };
         Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
@@ -963,13 +1037,11 @@ fn leaky_relu_backward_tangent(
     self_: &Tensor,
     negative_slope: Scalar,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(grad_output);
-        let t1 = rt::tangent(self_);
-        rt::sum_tangents([
-            rt::elementwise_jvp(t0, |grad| crate::ops::leaky_relu_backward(grad, self_, negative_slope))?,
-            rt::elementwise_jvp(t1, |grad| zeros_like(grad))?,
-        ])
+    rt::elementwise(&[Some(grad_output), Some(self_)], &mut |(i, grad): (usize, &Tensor)| -> Result<Tensor> {
+        match i {
+            0 => crate::ops::leaky_relu_backward(grad, self_, negative_slope),
+            _ => zeros_like(grad),
+        }
     })
 }
 
@@ -979,17 +1051,20 @@ pub(super) fn leaky_relu_backward_autograd(
     negative_slope: Scalar,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output, self_]);
-    let mut out = rt::below(|| ops::leaky_relu_backward(grad_output, self_, negative_slope))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::leaky_relu_backward(grad_output, self_, negative_slope)
+    });
     if rec {
         let edges = Edges::of([Some(grad_output), Some(self_)]);
         let body =
             LeakyReluBackwardBackward { negative_slope, self_: Saved::input_if(edges.wants(0), self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, self_]) {
-        let t = leaky_relu_backward_tangent(grad_output, self_, negative_slope)?;
-        rt::set_tangent(&out, t)?;
+        let t = leaky_relu_backward_tangent(grad_output, self_, negative_slope);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -1010,15 +1085,15 @@ impl Backward for EluBackwardBackward {
         let input_scale = self.input_scale;
         let scale = self.scale;
         let g0 = if cx.need(0) {
-            let self_ = &self.self_.unpack(cx, "self")?;
-            Some(crate::ops::elu_backward(grad, self_, alpha, scale, input_scale)?)
+            let self_ = &or_return!(self.self_.unpack(cx, "self"));
+            Some(or_return!(crate::ops::elu_backward(grad, self_, alpha, scale, input_scale)))
         } else {
             None
         };
         let g1 = if cx.need(1) {
-            let grad_output = &self.grad_output.unpack_last(cx, "grad_output")?;
-            let self_ = &self.self_.unpack(cx, "self")?;
-            Some(elu_second(grad, grad_output, self_, alpha, scale, input_scale)?)
+            let grad_output = &or_return!(self.grad_output.unpack_last(cx, "grad_output"));
+            let self_ = &or_return!(self.self_.unpack(cx, "self"));
+            Some(or_return!(elu_second(grad, grad_output, self_, alpha, scale, input_scale)))
         } else {
             None
         };
@@ -1038,13 +1113,11 @@ fn elu_backward_tangent(
     scale: Scalar,
     input_scale: Scalar,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(grad_output);
-        let t1 = rt::tangent(self_);
-        rt::sum_tangents([
-            rt::elementwise_jvp(t0, |grad| crate::ops::elu_backward(grad, self_, alpha, scale, input_scale))?,
-            rt::elementwise_jvp(t1, |grad| elu_second(grad, grad_output, self_, alpha, scale, input_scale))?,
-        ])
+    rt::elementwise(&[Some(grad_output), Some(self_)], &mut |(i, grad): (usize, &Tensor)| -> Result<Tensor> {
+        match i {
+            0 => crate::ops::elu_backward(grad, self_, alpha, scale, input_scale),
+            _ => elu_second(grad, grad_output, self_, alpha, scale, input_scale),
+        }
     })
 }
 
@@ -1056,7 +1129,10 @@ pub(super) fn elu_backward_autograd(
     input_scale: Scalar,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output, self_]);
-    let mut out = rt::below(|| ops::elu_backward(grad_output, self_, alpha, scale, input_scale))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::elu_backward(grad_output, self_, alpha, scale, input_scale)
+    });
     if rec {
         let edges = Edges::of([Some(grad_output), Some(self_)]);
         let body = EluBackwardBackward {
@@ -1066,12 +1142,12 @@ pub(super) fn elu_backward_autograd(
             scale,
             self_: Saved::input(self_),
         };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, self_]) {
-        let t = elu_backward_tangent(grad_output, self_, alpha, scale, input_scale)?;
-        rt::set_tangent(&out, t)?;
+        let t = elu_backward_tangent(grad_output, self_, alpha, scale, input_scale);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -1086,15 +1162,15 @@ impl Backward for GeluErfBackwardBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) {
-            let self_ = &self.self_.unpack(cx, "self")?;
-            Some(crate::ops::gelu_erf_backward(grad, self_)?)
+            let self_ = &or_return!(self.self_.unpack(cx, "self"));
+            Some(or_return!(crate::ops::gelu_erf_backward(grad, self_)))
         } else {
             None
         };
         let g1 = if cx.need(1) {
-            let grad_output = &self.grad_output.unpack_last(cx, "grad_output")?;
-            let self_ = &self.self_.unpack(cx, "self")?;
-            Some(gelu_second(grad, grad_output, self_)?)
+            let grad_output = &or_return!(self.grad_output.unpack_last(cx, "grad_output"));
+            let self_ = &or_return!(self.self_.unpack(cx, "self"));
+            Some(or_return!(gelu_second(grad, grad_output, self_)))
         } else {
             None
         };
@@ -1108,31 +1184,32 @@ impl Backward for GeluErfBackwardBackward {
 #[cold]
 #[inline(never)]
 fn gelu_erf_backward_tangent(grad_output: &Tensor, self_: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(grad_output);
-        let t1 = rt::tangent(self_);
-        rt::sum_tangents([
-            rt::elementwise_jvp(t0, |grad| crate::ops::gelu_erf_backward(grad, self_))?,
-            rt::elementwise_jvp(t1, |grad| gelu_second(grad, grad_output, self_))?,
-        ])
+    rt::elementwise(&[Some(grad_output), Some(self_)], &mut |(i, grad): (usize, &Tensor)| -> Result<Tensor> {
+        match i {
+            0 => crate::ops::gelu_erf_backward(grad, self_),
+            _ => gelu_second(grad, grad_output, self_),
+        }
     })
 }
 
 pub(super) fn gelu_erf_backward_autograd(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output, self_]);
-    let mut out = rt::below(|| ops::gelu_erf_backward(grad_output, self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::gelu_erf_backward(grad_output, self_)
+    });
     if rec {
         let edges = Edges::of([Some(grad_output), Some(self_)]);
         let body = GeluErfBackwardBackward {
             grad_output: Saved::input_if(edges.wants(1), grad_output),
             self_: Saved::input(self_),
         };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, self_]) {
-        let t = gelu_erf_backward_tangent(grad_output, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = gelu_erf_backward_tangent(grad_output, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -1147,15 +1224,15 @@ impl Backward for GeluTanhBackwardBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) {
-            let self_ = &self.self_.unpack(cx, "self")?;
-            Some(crate::ops::gelu_tanh_backward(grad, self_)?)
+            let self_ = &or_return!(self.self_.unpack(cx, "self"));
+            Some(or_return!(crate::ops::gelu_tanh_backward(grad, self_)))
         } else {
             None
         };
         let g1 = if cx.need(1) {
-            let grad_output = &self.grad_output.unpack_last(cx, "grad_output")?;
-            let self_ = &self.self_.unpack(cx, "self")?;
-            Some(gelu_tanh_second(grad, grad_output, self_)?)
+            let grad_output = &or_return!(self.grad_output.unpack_last(cx, "grad_output"));
+            let self_ = &or_return!(self.self_.unpack(cx, "self"));
+            Some(or_return!(gelu_tanh_second(grad, grad_output, self_)))
         } else {
             None
         };
@@ -1169,31 +1246,32 @@ impl Backward for GeluTanhBackwardBackward {
 #[cold]
 #[inline(never)]
 fn gelu_tanh_backward_tangent(grad_output: &Tensor, self_: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(grad_output);
-        let t1 = rt::tangent(self_);
-        rt::sum_tangents([
-            rt::elementwise_jvp(t0, |grad| crate::ops::gelu_tanh_backward(grad, self_))?,
-            rt::elementwise_jvp(t1, |grad| gelu_tanh_second(grad, grad_output, self_))?,
-        ])
+    rt::elementwise(&[Some(grad_output), Some(self_)], &mut |(i, grad): (usize, &Tensor)| -> Result<Tensor> {
+        match i {
+            0 => crate::ops::gelu_tanh_backward(grad, self_),
+            _ => gelu_tanh_second(grad, grad_output, self_),
+        }
     })
 }
 
 pub(super) fn gelu_tanh_backward_autograd(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output, self_]);
-    let mut out = rt::below(|| ops::gelu_tanh_backward(grad_output, self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::gelu_tanh_backward(grad_output, self_)
+    });
     if rec {
         let edges = Edges::of([Some(grad_output), Some(self_)]);
         let body = GeluTanhBackwardBackward {
             grad_output: Saved::input_if(edges.wants(1), grad_output),
             self_: Saved::input(self_),
         };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, self_]) {
-        let t = gelu_tanh_backward_tangent(grad_output, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = gelu_tanh_backward_tangent(grad_output, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -1208,15 +1286,15 @@ impl Backward for SiluBackwardBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) {
-            let self_ = &self.self_.unpack(cx, "self")?;
-            Some(crate::ops::silu_backward(grad, self_)?)
+            let self_ = &or_return!(self.self_.unpack(cx, "self"));
+            Some(or_return!(crate::ops::silu_backward(grad, self_)))
         } else {
             None
         };
         let g1 = if cx.need(1) {
-            let grad_output = &self.grad_output.unpack_last(cx, "grad_output")?;
-            let self_ = &self.self_.unpack(cx, "self")?;
-            Some(silu_second(grad, grad_output, self_)?)
+            let grad_output = &or_return!(self.grad_output.unpack_last(cx, "grad_output"));
+            let self_ = &or_return!(self.self_.unpack(cx, "self"));
+            Some(or_return!(silu_second(grad, grad_output, self_)))
         } else {
             None
         };
@@ -1230,31 +1308,32 @@ impl Backward for SiluBackwardBackward {
 #[cold]
 #[inline(never)]
 fn silu_backward_tangent(grad_output: &Tensor, self_: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(grad_output);
-        let t1 = rt::tangent(self_);
-        rt::sum_tangents([
-            rt::elementwise_jvp(t0, |grad| crate::ops::silu_backward(grad, self_))?,
-            rt::elementwise_jvp(t1, |grad| silu_second(grad, grad_output, self_))?,
-        ])
+    rt::elementwise(&[Some(grad_output), Some(self_)], &mut |(i, grad): (usize, &Tensor)| -> Result<Tensor> {
+        match i {
+            0 => crate::ops::silu_backward(grad, self_),
+            _ => silu_second(grad, grad_output, self_),
+        }
     })
 }
 
 pub(super) fn silu_backward_autograd(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output, self_]);
-    let mut out = rt::below(|| ops::silu_backward(grad_output, self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::silu_backward(grad_output, self_)
+    });
     if rec {
         let edges = Edges::of([Some(grad_output), Some(self_)]);
         let body = SiluBackwardBackward {
             grad_output: Saved::input_if(edges.wants(1), grad_output),
             self_: Saved::input(self_),
         };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, self_]) {
-        let t = silu_backward_tangent(grad_output, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = silu_backward_tangent(grad_output, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -1269,15 +1348,15 @@ impl Backward for MishBackwardBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) {
-            let self_ = &self.self_.unpack(cx, "self")?;
-            Some(crate::ops::mish_backward(grad, self_)?)
+            let self_ = &or_return!(self.self_.unpack(cx, "self"));
+            Some(or_return!(crate::ops::mish_backward(grad, self_)))
         } else {
             None
         };
         let g1 = if cx.need(1) {
-            let grad_output = &self.grad_output.unpack_last(cx, "grad_output")?;
-            let self_ = &self.self_.unpack(cx, "self")?;
-            Some(mish_second(grad, grad_output, self_)?)
+            let grad_output = &or_return!(self.grad_output.unpack_last(cx, "grad_output"));
+            let self_ = &or_return!(self.self_.unpack(cx, "self"));
+            Some(or_return!(mish_second(grad, grad_output, self_)))
         } else {
             None
         };
@@ -1291,31 +1370,32 @@ impl Backward for MishBackwardBackward {
 #[cold]
 #[inline(never)]
 fn mish_backward_tangent(grad_output: &Tensor, self_: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(grad_output);
-        let t1 = rt::tangent(self_);
-        rt::sum_tangents([
-            rt::elementwise_jvp(t0, |grad| crate::ops::mish_backward(grad, self_))?,
-            rt::elementwise_jvp(t1, |grad| mish_second(grad, grad_output, self_))?,
-        ])
+    rt::elementwise(&[Some(grad_output), Some(self_)], &mut |(i, grad): (usize, &Tensor)| -> Result<Tensor> {
+        match i {
+            0 => crate::ops::mish_backward(grad, self_),
+            _ => mish_second(grad, grad_output, self_),
+        }
     })
 }
 
 pub(super) fn mish_backward_autograd(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output, self_]);
-    let mut out = rt::below(|| ops::mish_backward(grad_output, self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::mish_backward(grad_output, self_)
+    });
     if rec {
         let edges = Edges::of([Some(grad_output), Some(self_)]);
         let body = MishBackwardBackward {
             grad_output: Saved::input_if(edges.wants(1), grad_output),
             self_: Saved::input(self_),
         };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, self_]) {
-        let t = mish_backward_tangent(grad_output, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = mish_backward_tangent(grad_output, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -1333,12 +1413,12 @@ impl Backward for HardtanhBackwardBackward {
         let max_val = self.max_val;
         let min_val = self.min_val;
         let g0 = if cx.need(0) {
-            let self_ = &self.self_.unpack_last(cx, "self")?;
-            Some(crate::ops::hardtanh_backward(grad, self_, min_val, max_val)?)
+            let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+            Some(or_return!(crate::ops::hardtanh_backward(grad, self_, min_val, max_val)))
         } else {
             None
         };
-        let g1 = if cx.need(1) { Some(zeros_like(grad)?) } else { None };
+        let g1 = if cx.need(1) { Some(or_return!(zeros_like(grad))) } else { None };
         Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
@@ -1353,13 +1433,11 @@ fn hardtanh_backward_tangent(
     min_val: Scalar,
     max_val: Scalar,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(grad_output);
-        let t1 = rt::tangent(self_);
-        rt::sum_tangents([
-            rt::elementwise_jvp(t0, |grad| crate::ops::hardtanh_backward(grad, self_, min_val, max_val))?,
-            rt::elementwise_jvp(t1, |grad| zeros_like(grad))?,
-        ])
+    rt::elementwise(&[Some(grad_output), Some(self_)], &mut |(i, grad): (usize, &Tensor)| -> Result<Tensor> {
+        match i {
+            0 => crate::ops::hardtanh_backward(grad, self_, min_val, max_val),
+            _ => zeros_like(grad),
+        }
     })
 }
 
@@ -1370,17 +1448,20 @@ pub(super) fn hardtanh_backward_autograd(
     max_val: Scalar,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output, self_]);
-    let mut out = rt::below(|| ops::hardtanh_backward(grad_output, self_, min_val, max_val))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::hardtanh_backward(grad_output, self_, min_val, max_val)
+    });
     if rec {
         let edges = Edges::of([Some(grad_output), Some(self_)]);
         let body =
             HardtanhBackwardBackward { max_val, min_val, self_: Saved::input_if(edges.wants(0), self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, self_]) {
-        let t = hardtanh_backward_tangent(grad_output, self_, min_val, max_val)?;
-        rt::set_tangent(&out, t)?;
+        let t = hardtanh_backward_tangent(grad_output, self_, min_val, max_val);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -1394,12 +1475,12 @@ impl Backward for HardsigmoidBackwardBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) {
-            let self_ = &self.self_.unpack_last(cx, "self")?;
-            Some(crate::ops::hardsigmoid_backward(grad, self_)?)
+            let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+            Some(or_return!(crate::ops::hardsigmoid_backward(grad, self_)))
         } else {
             None
         };
-        let g1 = if cx.need(1) { Some(zeros_like(grad)?) } else { None };
+        let g1 = if cx.need(1) { Some(or_return!(zeros_like(grad))) } else { None };
         Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
@@ -1409,28 +1490,29 @@ impl Backward for HardsigmoidBackwardBackward {
 #[cold]
 #[inline(never)]
 fn hardsigmoid_backward_tangent(grad_output: &Tensor, self_: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(grad_output);
-        let t1 = rt::tangent(self_);
-        rt::sum_tangents([
-            rt::elementwise_jvp(t0, |grad| crate::ops::hardsigmoid_backward(grad, self_))?,
-            rt::elementwise_jvp(t1, |grad| zeros_like(grad))?,
-        ])
+    rt::elementwise(&[Some(grad_output), Some(self_)], &mut |(i, grad): (usize, &Tensor)| -> Result<Tensor> {
+        match i {
+            0 => crate::ops::hardsigmoid_backward(grad, self_),
+            _ => zeros_like(grad),
+        }
     })
 }
 
 pub(super) fn hardsigmoid_backward_autograd(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output, self_]);
-    let mut out = rt::below(|| ops::hardsigmoid_backward(grad_output, self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::hardsigmoid_backward(grad_output, self_)
+    });
     if rec {
         let edges = Edges::of([Some(grad_output), Some(self_)]);
         let body = HardsigmoidBackwardBackward { self_: Saved::input_if(edges.wants(0), self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, self_]) {
-        let t = hardsigmoid_backward_tangent(grad_output, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = hardsigmoid_backward_tangent(grad_output, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -1445,15 +1527,15 @@ impl Backward for HardswishBackwardBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) {
-            let self_ = &self.self_.unpack(cx, "self")?;
-            Some(crate::ops::hardswish_backward(grad, self_)?)
+            let self_ = &or_return!(self.self_.unpack(cx, "self"));
+            Some(or_return!(crate::ops::hardswish_backward(grad, self_)))
         } else {
             None
         };
         let g1 = if cx.need(1) {
-            let grad_output = &self.grad_output.unpack_last(cx, "grad_output")?;
-            let self_ = &self.self_.unpack(cx, "self")?;
-            Some(hardswish_second(grad, grad_output, self_)?)
+            let grad_output = &or_return!(self.grad_output.unpack_last(cx, "grad_output"));
+            let self_ = &or_return!(self.self_.unpack(cx, "self"));
+            Some(or_return!(hardswish_second(grad, grad_output, self_)))
         } else {
             None
         };
@@ -1467,31 +1549,32 @@ impl Backward for HardswishBackwardBackward {
 #[cold]
 #[inline(never)]
 fn hardswish_backward_tangent(grad_output: &Tensor, self_: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(grad_output);
-        let t1 = rt::tangent(self_);
-        rt::sum_tangents([
-            rt::elementwise_jvp(t0, |grad| crate::ops::hardswish_backward(grad, self_))?,
-            rt::elementwise_jvp(t1, |grad| hardswish_second(grad, grad_output, self_))?,
-        ])
+    rt::elementwise(&[Some(grad_output), Some(self_)], &mut |(i, grad): (usize, &Tensor)| -> Result<Tensor> {
+        match i {
+            0 => crate::ops::hardswish_backward(grad, self_),
+            _ => hardswish_second(grad, grad_output, self_),
+        }
     })
 }
 
 pub(super) fn hardswish_backward_autograd(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output, self_]);
-    let mut out = rt::below(|| ops::hardswish_backward(grad_output, self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::hardswish_backward(grad_output, self_)
+    });
     if rec {
         let edges = Edges::of([Some(grad_output), Some(self_)]);
         let body = HardswishBackwardBackward {
             grad_output: Saved::input_if(edges.wants(1), grad_output),
             self_: Saved::input(self_),
         };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, self_]) {
-        let t = hardswish_backward_tangent(grad_output, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = hardswish_backward_tangent(grad_output, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -1507,12 +1590,12 @@ impl Backward for ShrinkBackwardBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let lambd = self.lambd;
         let g0 = if cx.need(0) {
-            let self_ = &self.self_.unpack_last(cx, "self")?;
-            Some(crate::ops::shrink_backward(grad, self_, lambd)?)
+            let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+            Some(or_return!(crate::ops::shrink_backward(grad, self_, lambd)))
         } else {
             None
         };
-        let g1 = if cx.need(1) { Some(zeros_like(grad)?) } else { None };
+        let g1 = if cx.need(1) { Some(or_return!(zeros_like(grad))) } else { None };
         Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
@@ -1522,13 +1605,11 @@ impl Backward for ShrinkBackwardBackward {
 #[cold]
 #[inline(never)]
 fn shrink_backward_tangent(grad_output: &Tensor, self_: &Tensor, lambd: Scalar) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(grad_output);
-        let t1 = rt::tangent(self_);
-        rt::sum_tangents([
-            rt::elementwise_jvp(t0, |grad| crate::ops::shrink_backward(grad, self_, lambd))?,
-            rt::elementwise_jvp(t1, |grad| zeros_like(grad))?,
-        ])
+    rt::elementwise(&[Some(grad_output), Some(self_)], &mut |(i, grad): (usize, &Tensor)| -> Result<Tensor> {
+        match i {
+            0 => crate::ops::shrink_backward(grad, self_, lambd),
+            _ => zeros_like(grad),
+        }
     })
 }
 
@@ -1538,16 +1619,19 @@ pub(super) fn shrink_backward_autograd(
     lambd: Scalar,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output, self_]);
-    let mut out = rt::below(|| ops::shrink_backward(grad_output, self_, lambd))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::shrink_backward(grad_output, self_, lambd)
+    });
     if rec {
         let edges = Edges::of([Some(grad_output), Some(self_)]);
         let body = ShrinkBackwardBackward { lambd, self_: Saved::input_if(edges.wants(0), self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, self_]) {
-        let t = shrink_backward_tangent(grad_output, self_, lambd)?;
-        rt::set_tangent(&out, t)?;
+        let t = shrink_backward_tangent(grad_output, self_, lambd);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -1562,15 +1646,15 @@ impl Backward for LogSigmoidBackwardBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) {
-            let self_ = &self.self_.unpack(cx, "self")?;
-            Some(crate::ops::log_sigmoid_backward(grad, self_)?)
+            let self_ = &or_return!(self.self_.unpack(cx, "self"));
+            Some(or_return!(crate::ops::log_sigmoid_backward(grad, self_)))
         } else {
             None
         };
         let g1 = if cx.need(1) {
-            let grad_output = &self.grad_output.unpack_last(cx, "grad_output")?;
-            let self_ = &self.self_.unpack(cx, "self")?;
-            Some(log_sigmoid_second(grad, grad_output, self_)?)
+            let grad_output = &or_return!(self.grad_output.unpack_last(cx, "grad_output"));
+            let self_ = &or_return!(self.self_.unpack(cx, "self"));
+            Some(or_return!(log_sigmoid_second(grad, grad_output, self_)))
         } else {
             None
         };
@@ -1584,31 +1668,32 @@ impl Backward for LogSigmoidBackwardBackward {
 #[cold]
 #[inline(never)]
 fn log_sigmoid_backward_tangent(grad_output: &Tensor, self_: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(grad_output);
-        let t1 = rt::tangent(self_);
-        rt::sum_tangents([
-            rt::elementwise_jvp(t0, |grad| crate::ops::log_sigmoid_backward(grad, self_))?,
-            rt::elementwise_jvp(t1, |grad| log_sigmoid_second(grad, grad_output, self_))?,
-        ])
+    rt::elementwise(&[Some(grad_output), Some(self_)], &mut |(i, grad): (usize, &Tensor)| -> Result<Tensor> {
+        match i {
+            0 => crate::ops::log_sigmoid_backward(grad, self_),
+            _ => log_sigmoid_second(grad, grad_output, self_),
+        }
     })
 }
 
 pub(super) fn log_sigmoid_backward_autograd(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output, self_]);
-    let mut out = rt::below(|| ops::log_sigmoid_backward(grad_output, self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::log_sigmoid_backward(grad_output, self_)
+    });
     if rec {
         let edges = Edges::of([Some(grad_output), Some(self_)]);
         let body = LogSigmoidBackwardBackward {
             grad_output: Saved::input_if(edges.wants(1), grad_output),
             self_: Saved::input(self_),
         };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, self_]) {
-        let t = log_sigmoid_backward_tangent(grad_output, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = log_sigmoid_backward_tangent(grad_output, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -1623,8 +1708,8 @@ impl Backward for CeluRawBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let alpha = self.alpha;
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(celu_grad(grad, self_, alpha)?);
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(celu_grad(grad, self_, alpha)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -1634,50 +1719,57 @@ impl Backward for CeluRawBackward {
 #[cold]
 #[inline(never)]
 fn celu_raw_tangent(self_: &Tensor, alpha: Scalar, old: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> {
         let self_ = old;
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| celu_grad(grad, self_, alpha))?])
+        celu_grad(grad, self_, alpha)
     })
 }
 
 pub(super) fn celu_raw_autograd(self_: &Tensor, alpha: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::celu_raw(self_, alpha))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::celu_raw(self_, alpha)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = CeluRawBackward { alpha, self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = celu_raw_tangent(self_, alpha, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = celu_raw_tangent(self_, alpha, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn celu_raw_inplace_autograd(self_: &Tensor, alpha: Scalar) -> Result<()> {
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
-        let edges = Edges::of([Some(self_)]);
-        let s_self_ = Saved::copy_of(self_)?;
-        rt::check_saved()?;
-        Some((edges, s_self_))
-    } else {
-        None
-    };
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
     let old =
         if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
-    rt::below(|| ops::celu_raw_(self_, alpha))?;
-    if let Some((edges, s_self_)) = before {
+    if rec {
+        let edges = Edges::of([Some(self_)]);
+        let s_self_ = Saved::copy_of(self_)?;
+        or_return!(rt::check_saved());
+        or_return!({
+            let _below = rt::Below::new();
+            ops::celu_raw_(self_, alpha)
+        });
         let body = CeluRawBackward { alpha, self_: s_self_ };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::celu_raw_(self_, alpha)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = celu_raw_tangent(self_, alpha, old.as_ref().unwrap_or(self_))?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = celu_raw_tangent(self_, alpha, old.as_ref().unwrap_or(self_));
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
@@ -1690,8 +1782,8 @@ impl Backward for SeluRawBackward {
     const NAME: &'static str = "EluBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(selu_grad(grad, self_)?);
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(selu_grad(grad, self_)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -1701,50 +1793,57 @@ impl Backward for SeluRawBackward {
 #[cold]
 #[inline(never)]
 fn selu_raw_tangent(self_: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let t0 = rt::tangent(self_);
+    rt::elementwise(&[Some(self_)], &mut |(_, grad): (usize, &Tensor)| -> Result<Tensor> {
         let self_ = old;
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| selu_grad(grad, self_))?])
+        selu_grad(grad, self_)
     })
 }
 
 pub(super) fn selu_raw_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::selu_raw(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::selu_raw(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = SeluRawBackward { self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = selu_raw_tangent(self_, self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = selu_raw_tangent(self_, self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
 
 pub(super) fn selu_raw_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
-        let edges = Edges::of([Some(self_)]);
-        let s_self_ = Saved::copy_of(self_)?;
-        rt::check_saved()?;
-        Some((edges, s_self_))
-    } else {
-        None
-    };
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
     let old =
         if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
-    rt::below(|| ops::selu_raw_(self_))?;
-    if let Some((edges, s_self_)) = before {
+    if rec {
+        let edges = Edges::of([Some(self_)]);
+        let s_self_ = Saved::copy_of(self_)?;
+        or_return!(rt::check_saved());
+        or_return!({
+            let _below = rt::Below::new();
+            ops::selu_raw_(self_)
+        });
         let body = SeluRawBackward { self_: s_self_ };
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::selu_raw_(self_)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = selu_raw_tangent(self_, old.as_ref().unwrap_or(self_))?;
-        rt::set_tangent_inplace(self_, t)?;
+        let t = selu_raw_tangent(self_, old.as_ref().unwrap_or(self_));
+        or_return!(rt::set_tangent_inplace(self_, t));
     }
     Ok(())
 }
@@ -1757,8 +1856,8 @@ impl Backward for ReluBackward {
     const NAME: &'static str = "ReluBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack_last(cx, "result")?;
-        let g0 = Some(flambeau_core::ops::threshold_backward(grad, result, Scalar::Int(0))?);
+        let result = &or_return!(self.result.unpack_last(cx, "result"));
+        let g0 = Some(or_return!(flambeau_core::ops::threshold_backward(grad, result, Scalar::Int(0))));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -1767,17 +1866,22 @@ impl Backward for ReluBackward {
 }
 pub(super) fn relu_inplace_autograd(input: &Tensor) -> Result<()> {
     let rec = rt::recording(&[input]);
-    let before = if rec {
-        rt::check_inplace(input)?;
+    if rec {
+        or_return!(rt::check_inplace(input));
+    }
+    if rec {
         let edges = Edges::of([Some(input)]);
-        Some(edges)
-    } else {
-        None
-    };
-    rt::below(|| ops::relu_(input))?;
-    if let Some(edges) = before {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::relu_(input)
+        });
         let body = ReluBackward { result: Saved::output(input, 0) };
-        rt::rebase(input, edges, body)?;
+        rt::rebase(input, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::relu_(input)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[input]) {
         let result = input;
@@ -1786,7 +1890,7 @@ pub(super) fn relu_inplace_autograd(input: &Tensor) -> Result<()> {
             let input_t = &input_t_;
             ok(flambeau_core::ops::threshold_backward(&input_t, result, Scalar::Int(0))).map(Some)
         })?;
-        rt::set_tangent_inplace(input, t)?;
+        rt::set_tangent_inplace(input, Ok(t))?;
     }
     Ok(())
 }

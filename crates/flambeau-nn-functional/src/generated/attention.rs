@@ -3,7 +3,7 @@
 //! Operators of the family `attention`.
 
 #[allow(unused_imports)]
-use super::{D, a, args, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, calls, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::attention as f;
 
@@ -52,16 +52,16 @@ pub(super) static SCALED_DOT_PRODUCT_ATTENTION_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn scaled_dot_product_attention_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::scaled_dot_product_attention(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        tensor_arg(a, 2)?,
-        arg::<Option<Tensor>>(a, 3)?.as_ref(),
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-        arg(a, 7)?,
-    )?
+    or_return!(ops::scaled_dot_product_attention(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(tensor_arg(a, 2)),
+        or_return!(arg::<Option<Tensor>>(a, 3)).as_ref(),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5)),
+        or_return!(arg(a, 6)),
+        or_return!(arg(a, 7))
+    ))
     .into_values()
 }
 fn scaled_dot_product_attention_adaptor(
@@ -74,17 +74,14 @@ fn scaled_dot_product_attention_adaptor(
     scale: Option<f64>,
     enable_gqa: bool,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(
+    adapted(
         &SCALED_DOT_PRODUCT_ATTENTION_INFO,
         &[&query, &key, &value, &attn_mask, &dropout_p, &is_causal, &scale, &enable_gqa],
-    ) {
-        return ops::scaled_dot_product_attention(
-            query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa,
-        );
-    }
-    fallback(
-        &SCALED_DOT_PRODUCT_ATTENTION_INFO,
-        &[&query, &key, &value, &attn_mask, &dropout_p, &is_causal, &scale, &enable_gqa],
+        &mut |()| {
+            ops::scaled_dot_product_attention(
+                query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa,
+            )
+        },
     )
 }
 
@@ -92,7 +89,7 @@ fn scaled_dot_product_attention_adaptor(
 pub type FusedAttentionKernel = fn(&args::FusedAttention, [&Tensor; 2]) -> Result<()>;
 /// The kernels of `_fused_attention`.
 pub static FUSED_ATTENTION_KERNEL: Kernel<FusedAttentionKernel> =
-    Kernel::new(f::fused_attention_cpu, &[&FUSED_ATTENTION]);
+    Kernel::new(f::fused_attention_cpu, &[FUSED_ATTENTION.any()]);
 
 fn fused_attention_slot(
     query: &Tensor,
@@ -105,11 +102,11 @@ fn fused_attention_slot(
     states: Option<&Tensor>,
 ) -> Result<(Tensor, Tensor)> {
     let given = args::FusedAttention { query, key, value, attn_mask, is_causal, scale, dropout_p, states };
-    let m = f::fused_attention_shape(&given)?;
-    let o = [m[0].alloc()?, m[1].alloc()?];
-    if let Some(kernel) = FUSED_ATTENTION_KERNEL.of(m[0].device)? {
-        soft(|| kernel(&given, [&o[0], &o[1]]))?;
-    }
+    let m = or_return!(f::fused_attention_shape(&given));
+    let o = [or_return!(m[0].alloc()), or_return!(m[1].alloc())];
+    or_return!(FUSED_ATTENTION_KERNEL.run(m[0].device, &mut |kernel: FusedAttentionKernel| -> Result<()> {
+        kernel(&given, [&o[0], &o[1]])
+    }));
     let [o0, o1] = o;
     Ok((o0, o1))
 }
@@ -163,16 +160,16 @@ pub(super) static FUSED_ATTENTION_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fused_attention_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fused_attention(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        tensor_arg(a, 2)?,
-        arg::<Option<Tensor>>(a, 3)?.as_ref(),
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-        arg::<Option<Tensor>>(a, 7)?.as_ref(),
-    )?
+    or_return!(ops::fused_attention(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(tensor_arg(a, 2)),
+        or_return!(arg::<Option<Tensor>>(a, 3)).as_ref(),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5)),
+        or_return!(arg(a, 6)),
+        or_return!(arg::<Option<Tensor>>(a, 7)).as_ref()
+    ))
     .into_values()
 }
 fn fused_attention_adaptor(
@@ -185,15 +182,10 @@ fn fused_attention_adaptor(
     dropout_p: f64,
     states: Option<&Tensor>,
 ) -> Result<(Tensor, Tensor)> {
-    if let Some(_seen) = watched(
+    adapted(
         &FUSED_ATTENTION_INFO,
         &[&query, &key, &value, &attn_mask, &is_causal, &scale, &dropout_p, &states],
-    ) {
-        return ops::fused_attention(query, key, value, attn_mask, is_causal, scale, dropout_p, states);
-    }
-    fallback(
-        &FUSED_ATTENTION_INFO,
-        &[&query, &key, &value, &attn_mask, &is_causal, &scale, &dropout_p, &states],
+        &mut |()| ops::fused_attention(query, key, value, attn_mask, is_causal, scale, dropout_p, states),
     )
 }
 
@@ -201,7 +193,7 @@ fn fused_attention_adaptor(
 pub type FusedAttentionBackwardKernel = fn(&args::FusedAttentionBackward, [&Tensor; 3]) -> Result<()>;
 /// The kernels of `_fused_attention_backward`.
 pub static FUSED_ATTENTION_BACKWARD_KERNEL: Kernel<FusedAttentionBackwardKernel> =
-    Kernel::new(f::fused_attention_backward_cpu, &[&FUSED_ATTENTION_BACKWARD]);
+    Kernel::new(f::fused_attention_backward_cpu, &[FUSED_ATTENTION_BACKWARD.any()]);
 
 fn fused_attention_backward_slot(
     grad_output: &Tensor,
@@ -229,11 +221,16 @@ fn fused_attention_backward_slot(
         dropout_p,
         states,
     };
-    let m = f::fused_attention_backward_shape(&given)?;
-    let o = [m[0].alloc()?, m[1].alloc()?, m[2].alloc()?];
-    if let Some(kernel) = FUSED_ATTENTION_BACKWARD_KERNEL.of(m[0].device)? {
-        soft(|| kernel(&given, [&o[0], &o[1], &o[2]]))?;
-    }
+    let m = or_return!(f::fused_attention_backward_shape(&given));
+    let o = [or_return!(m[0].alloc()), or_return!(m[1].alloc()), or_return!(m[2].alloc())];
+    or_return!(
+        FUSED_ATTENTION_BACKWARD_KERNEL.run(
+            m[0].device,
+            &mut |kernel: FusedAttentionBackwardKernel| -> Result<()> {
+                kernel(&given, [&o[0], &o[1], &o[2]])
+            }
+        )
+    );
     let [o0, o1, o2] = o;
     Ok((o0, o1, o2))
 }
@@ -289,19 +286,19 @@ pub(super) static FUSED_ATTENTION_BACKWARD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fused_attention_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fused_attention_backward(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        tensor_arg(a, 2)?,
-        tensor_arg(a, 3)?,
-        tensor_arg(a, 4)?,
-        tensor_arg(a, 5)?,
-        arg::<Option<Tensor>>(a, 6)?.as_ref(),
-        arg(a, 7)?,
-        arg(a, 8)?,
-        arg(a, 9)?,
-        arg::<Option<Tensor>>(a, 10)?.as_ref(),
-    )?
+    or_return!(ops::fused_attention_backward(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(tensor_arg(a, 2)),
+        or_return!(tensor_arg(a, 3)),
+        or_return!(tensor_arg(a, 4)),
+        or_return!(tensor_arg(a, 5)),
+        or_return!(arg::<Option<Tensor>>(a, 6)).as_ref(),
+        or_return!(arg(a, 7)),
+        or_return!(arg(a, 8)),
+        or_return!(arg(a, 9)),
+        or_return!(arg::<Option<Tensor>>(a, 10)).as_ref()
+    ))
     .into_values()
 }
 fn fused_attention_backward_adaptor(
@@ -317,7 +314,7 @@ fn fused_attention_backward_adaptor(
     dropout_p: f64,
     states: Option<&Tensor>,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    if let Some(_seen) = watched(
+    adapted(
         &FUSED_ATTENTION_BACKWARD_INFO,
         &[
             &grad_output,
@@ -332,36 +329,21 @@ fn fused_attention_backward_adaptor(
             &dropout_p,
             &states,
         ],
-    ) {
-        return ops::fused_attention_backward(
-            grad_output,
-            query,
-            key,
-            value,
-            output,
-            logsumexp,
-            attn_mask,
-            is_causal,
-            scale,
-            dropout_p,
-            states,
-        );
-    }
-    fallback(
-        &FUSED_ATTENTION_BACKWARD_INFO,
-        &[
-            &grad_output,
-            &query,
-            &key,
-            &value,
-            &output,
-            &logsumexp,
-            &attn_mask,
-            &is_causal,
-            &scale,
-            &dropout_p,
-            &states,
-        ],
+        &mut |()| {
+            ops::fused_attention_backward(
+                grad_output,
+                query,
+                key,
+                value,
+                output,
+                logsumexp,
+                attn_mask,
+                is_causal,
+                scale,
+                dropout_p,
+                states,
+            )
+        },
     )
 }
 
@@ -369,15 +351,16 @@ fn fused_attention_backward_adaptor(
 pub type PhiloxStatesKernel = fn(&args::PhiloxStates, &Tensor) -> Result<()>;
 /// The kernels of `_philox_states`.
 pub static PHILOX_STATES_KERNEL: Kernel<PhiloxStatesKernel> =
-    Kernel::new(f::philox_states_cpu, &[&PHILOX_STATES]);
+    Kernel::new(f::philox_states_cpu, &[PHILOX_STATES.any()]);
 
 fn philox_states_slot(self_: &Tensor) -> Result<Tensor> {
     let given = args::PhiloxStates { self_ };
-    let m = f::philox_states_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = PHILOX_STATES_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::philox_states_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(
+        PHILOX_STATES_KERNEL
+            .run(m.device, &mut |kernel: PhiloxStatesKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`PHILOX_STATES`].
@@ -405,28 +388,26 @@ pub(super) static PHILOX_STATES_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn philox_states_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::philox_states(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::philox_states, a)
 }
 fn philox_states_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&PHILOX_STATES_INFO, &[&self_]) {
-        return ops::philox_states(self_);
-    }
-    fallback(&PHILOX_STATES_INFO, &[&self_])
+    calls::adapt_t_to_t(&PHILOX_STATES_INFO, ops::philox_states, self_)
 }
 
 /// A back end's kernel of `_attention_dropout_mask`.
 pub type AttentionDropoutMaskKernel = fn(&args::AttentionDropoutMask, &Tensor) -> Result<()>;
 /// The kernels of `_attention_dropout_mask`.
 pub static ATTENTION_DROPOUT_MASK_KERNEL: Kernel<AttentionDropoutMaskKernel> =
-    Kernel::new(f::attention_dropout_mask_cpu, &[&ATTENTION_DROPOUT_MASK]);
+    Kernel::new(f::attention_dropout_mask_cpu, &[ATTENTION_DROPOUT_MASK.any()]);
 
 fn attention_dropout_mask_slot(states: &Tensor, scores: &Tensor, p: f64) -> Result<Tensor> {
     let given = args::AttentionDropoutMask { states, scores, p };
-    let m = f::attention_dropout_mask_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = ATTENTION_DROPOUT_MASK_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::attention_dropout_mask_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(
+        ATTENTION_DROPOUT_MASK_KERNEL
+            .run(m.device, &mut |kernel: AttentionDropoutMaskKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`ATTENTION_DROPOUT_MASK`].
@@ -461,13 +442,10 @@ pub(super) static ATTENTION_DROPOUT_MASK_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn attention_dropout_mask_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::attention_dropout_mask(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_t_f_to_t(ops::attention_dropout_mask, a)
 }
 fn attention_dropout_mask_adaptor(states: &Tensor, scores: &Tensor, p: f64) -> Result<Tensor> {
-    if let Some(_seen) = watched(&ATTENTION_DROPOUT_MASK_INFO, &[&states, &scores, &p]) {
-        return ops::attention_dropout_mask(states, scores, p);
-    }
-    fallback(&ATTENTION_DROPOUT_MASK_INFO, &[&states, &scores, &p])
+    calls::adapt_t_t_f_to_t(&ATTENTION_DROPOUT_MASK_INFO, ops::attention_dropout_mask, states, scores, p)
 }
 
 /// Type of [`SCALED_DOT_PRODUCT_FLASH_ATTENTION_FOR_CPU`].
@@ -508,15 +486,15 @@ pub(super) static SCALED_DOT_PRODUCT_FLASH_ATTENTION_FOR_CPU_INFO: OpInfo = OpIn
     functional: None,
 };
 fn scaled_dot_product_flash_attention_for_cpu_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::scaled_dot_product_flash_attention_for_cpu(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        tensor_arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg::<Option<Tensor>>(a, 5)?.as_ref(),
-        arg(a, 6)?,
-    )?
+    or_return!(ops::scaled_dot_product_flash_attention_for_cpu(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(tensor_arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg::<Option<Tensor>>(a, 5)).as_ref(),
+        or_return!(arg(a, 6))
+    ))
     .into_values()
 }
 fn scaled_dot_product_flash_attention_for_cpu_adaptor(
@@ -528,17 +506,14 @@ fn scaled_dot_product_flash_attention_for_cpu_adaptor(
     attn_mask: Option<&Tensor>,
     scale: Option<f64>,
 ) -> Result<(Tensor, Tensor)> {
-    if let Some(_seen) = watched(
+    adapted(
         &SCALED_DOT_PRODUCT_FLASH_ATTENTION_FOR_CPU_INFO,
         &[&query, &key, &value, &dropout_p, &is_causal, &attn_mask, &scale],
-    ) {
-        return ops::scaled_dot_product_flash_attention_for_cpu(
-            query, key, value, dropout_p, is_causal, attn_mask, scale,
-        );
-    }
-    fallback(
-        &SCALED_DOT_PRODUCT_FLASH_ATTENTION_FOR_CPU_INFO,
-        &[&query, &key, &value, &dropout_p, &is_causal, &attn_mask, &scale],
+        &mut |()| {
+            ops::scaled_dot_product_flash_attention_for_cpu(
+                query, key, value, dropout_p, is_causal, attn_mask, scale,
+            )
+        },
     )
 }
 
@@ -584,14 +559,14 @@ pub(super) static ROUNDED_ATTENTION_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn rounded_attention_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::rounded_attention(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        tensor_arg(a, 2)?,
-        arg::<Option<Tensor>>(a, 3)?.as_ref(),
-        arg(a, 4)?,
-        arg(a, 5)?,
-    )?
+    or_return!(ops::rounded_attention(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(tensor_arg(a, 2)),
+        or_return!(arg::<Option<Tensor>>(a, 3)).as_ref(),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5))
+    ))
     .into_values()
 }
 fn rounded_attention_adaptor(
@@ -602,12 +577,9 @@ fn rounded_attention_adaptor(
     is_causal: bool,
     scale: f64,
 ) -> Result<(Tensor, Tensor)> {
-    if let Some(_seen) =
-        watched(&ROUNDED_ATTENTION_INFO, &[&query, &key, &value, &attn_mask, &is_causal, &scale])
-    {
-        return ops::rounded_attention(query, key, value, attn_mask, is_causal, scale);
-    }
-    fallback(&ROUNDED_ATTENTION_INFO, &[&query, &key, &value, &attn_mask, &is_causal, &scale])
+    adapted(&ROUNDED_ATTENTION_INFO, &[&query, &key, &value, &attn_mask, &is_causal, &scale], &mut |()| {
+        ops::rounded_attention(query, key, value, attn_mask, is_causal, scale)
+    })
 }
 
 /// Type of [`MULTI_HEAD_ATTENTION_FORWARD`].
@@ -705,33 +677,33 @@ pub(super) static MULTI_HEAD_ATTENTION_FORWARD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn multi_head_attention_forward_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::multi_head_attention_forward(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        tensor_arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg::<Option<Tensor>>(a, 5)?.as_ref(),
-        arg::<Option<Tensor>>(a, 6)?.as_ref(),
-        arg::<Option<Tensor>>(a, 7)?.as_ref(),
-        arg::<Option<Tensor>>(a, 8)?.as_ref(),
-        arg(a, 9)?,
-        arg(a, 10)?,
-        tensor_arg(a, 11)?,
-        arg::<Option<Tensor>>(a, 12)?.as_ref(),
-        arg(a, 13)?,
-        arg::<Option<Tensor>>(a, 14)?.as_ref(),
-        arg(a, 15)?,
-        arg::<Option<Tensor>>(a, 16)?.as_ref(),
-        arg(a, 17)?,
-        arg::<Option<Tensor>>(a, 18)?.as_ref(),
-        arg::<Option<Tensor>>(a, 19)?.as_ref(),
-        arg::<Option<Tensor>>(a, 20)?.as_ref(),
-        arg::<Option<Tensor>>(a, 21)?.as_ref(),
-        arg::<Option<Tensor>>(a, 22)?.as_ref(),
-        arg(a, 23)?,
-        arg(a, 24)?,
-    )?
+    or_return!(ops::multi_head_attention_forward(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(tensor_arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg::<Option<Tensor>>(a, 5)).as_ref(),
+        or_return!(arg::<Option<Tensor>>(a, 6)).as_ref(),
+        or_return!(arg::<Option<Tensor>>(a, 7)).as_ref(),
+        or_return!(arg::<Option<Tensor>>(a, 8)).as_ref(),
+        or_return!(arg(a, 9)),
+        or_return!(arg(a, 10)),
+        or_return!(tensor_arg(a, 11)),
+        or_return!(arg::<Option<Tensor>>(a, 12)).as_ref(),
+        or_return!(arg(a, 13)),
+        or_return!(arg::<Option<Tensor>>(a, 14)).as_ref(),
+        or_return!(arg(a, 15)),
+        or_return!(arg::<Option<Tensor>>(a, 16)).as_ref(),
+        or_return!(arg(a, 17)),
+        or_return!(arg::<Option<Tensor>>(a, 18)).as_ref(),
+        or_return!(arg::<Option<Tensor>>(a, 19)).as_ref(),
+        or_return!(arg::<Option<Tensor>>(a, 20)).as_ref(),
+        or_return!(arg::<Option<Tensor>>(a, 21)).as_ref(),
+        or_return!(arg::<Option<Tensor>>(a, 22)).as_ref(),
+        or_return!(arg(a, 23)),
+        or_return!(arg(a, 24))
+    ))
     .into_values()
 }
 fn multi_head_attention_forward_adaptor(
@@ -761,7 +733,7 @@ fn multi_head_attention_forward_adaptor(
     average_attn_weights: bool,
     is_causal: bool,
 ) -> Result<(Tensor, Option<Tensor>)> {
-    if let Some(_seen) = watched(
+    adapted(
         &MULTI_HEAD_ATTENTION_FORWARD_INFO,
         &[
             &query,
@@ -790,63 +762,34 @@ fn multi_head_attention_forward_adaptor(
             &average_attn_weights,
             &is_causal,
         ],
-    ) {
-        return ops::multi_head_attention_forward(
-            query,
-            key,
-            value,
-            embed_dim_to_check,
-            num_heads,
-            in_proj_weight,
-            in_proj_bias,
-            bias_k,
-            bias_v,
-            add_zero_attn,
-            dropout_p,
-            out_proj_weight,
-            out_proj_bias,
-            training,
-            key_padding_mask,
-            need_weights,
-            attn_mask,
-            use_separate_proj_weight,
-            q_proj_weight,
-            k_proj_weight,
-            v_proj_weight,
-            static_k,
-            static_v,
-            average_attn_weights,
-            is_causal,
-        );
-    }
-    fallback(
-        &MULTI_HEAD_ATTENTION_FORWARD_INFO,
-        &[
-            &query,
-            &key,
-            &value,
-            &embed_dim_to_check,
-            &num_heads,
-            &in_proj_weight,
-            &in_proj_bias,
-            &bias_k,
-            &bias_v,
-            &add_zero_attn,
-            &dropout_p,
-            &out_proj_weight,
-            &out_proj_bias,
-            &training,
-            &key_padding_mask,
-            &need_weights,
-            &attn_mask,
-            &use_separate_proj_weight,
-            &q_proj_weight,
-            &k_proj_weight,
-            &v_proj_weight,
-            &static_k,
-            &static_v,
-            &average_attn_weights,
-            &is_causal,
-        ],
+        &mut |()| {
+            ops::multi_head_attention_forward(
+                query,
+                key,
+                value,
+                embed_dim_to_check,
+                num_heads,
+                in_proj_weight,
+                in_proj_bias,
+                bias_k,
+                bias_v,
+                add_zero_attn,
+                dropout_p,
+                out_proj_weight,
+                out_proj_bias,
+                training,
+                key_padding_mask,
+                need_weights,
+                attn_mask,
+                use_separate_proj_weight,
+                q_proj_weight,
+                k_proj_weight,
+                v_proj_weight,
+                static_k,
+                static_v,
+                average_attn_weights,
+                is_causal,
+            )
+        },
     )
 }

@@ -37,19 +37,19 @@ impl Backward for FusedAttentionBackward {
         let is_causal = self.is_causal;
         let scale = self.scale;
         let [g0, g1, g2] = if cx.need(0) || cx.need(1) || cx.need(2) {
-            let attn_mask = self.attn_mask.unpack(cx, "attn_mask")?;
+            let attn_mask = or_return!(self.attn_mask.unpack(cx, "attn_mask"));
             let attn_mask = attn_mask.as_ref();
-            let key = &self.key.unpack_last(cx, "key")?;
-            let query = &self.query.unpack_last(cx, "query")?;
-            let result0 = &self.result0.unpack_last(cx, "result0")?;
-            let result1 = &self.result1.unpack_last(cx, "result1")?;
-            let states = self.states.unpack(cx, "states")?;
+            let key = &or_return!(self.key.unpack_last(cx, "key"));
+            let query = &or_return!(self.query.unpack_last(cx, "query"));
+            let result0 = &or_return!(self.result0.unpack_last(cx, "result0"));
+            let result1 = &or_return!(self.result1.unpack_last(cx, "result1"));
+            let states = or_return!(self.states.unpack(cx, "states"));
             let states = states.as_ref();
-            let value = &self.value.unpack_last(cx, "value")?;
-            attention_grad(
+            let value = &or_return!(self.value.unpack_last(cx, "value"));
+            or_return!(attention_grad(
                 grad, query, key, value, attn_mask, result0, result1, is_causal, scale, dropout_p, states,
-                need,
-            )?
+                need
+            ))
         } else {
             [None, None, None]
         };
@@ -82,9 +82,10 @@ pub(super) fn fused_attention_autograd(
         rt::not_differentiable("_fused_attention", "states", t)?;
     }
     let rec = rt::recording(&[query, key, value]);
-    let (mut out0, out1) = rt::below(|| {
+    let (mut out0, out1) = or_return!({
+        let _below = rt::Below::new();
         ops::fused_attention(query, key, value, attn_mask, is_causal, scale, dropout_p, states)
-    })?;
+    });
     if rec {
         let edges = Edges::of([Some(query), Some(key), Some(value)]);
         let body = FusedAttentionBackward {
@@ -99,13 +100,13 @@ pub(super) fn fused_attention_autograd(
             states: SavedOpt::input(states),
             value: Saved::input(value),
         };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out0, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[query, key, value]) {
-        let t = rt::jvp(|| {
+        let t = {
             let duals: &[&Tensor] = &[query, key, value];
-            rt::transposed(duals, &[query, key, value], |mut a| {
+            rt::transposed(duals, &[query, key, value], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
                 let query = a.one()?;
                 let key = a.one()?;
                 let value = a.one()?;
@@ -113,9 +114,9 @@ pub(super) fn fused_attention_autograd(
                     ops::fused_attention(query, key, value, attn_mask, is_causal, scale, dropout_p, states)?;
                 Ok(vec![r.0])
             })
-        })?;
+        }?;
         for (o, t) in [&out0].into_iter().zip(t) {
-            rt::set_tangent(o, Some(t))?;
+            rt::set_tangent(o, Ok(Some(t)))?;
         }
     }
     Ok((out0, out1))
@@ -141,16 +142,16 @@ impl Backward for RoundedAttentionBackward {
         let is_causal = self.is_causal;
         let scale = self.scale;
         let [g0, g1, g2] = if cx.need(0) || cx.need(1) || cx.need(2) {
-            let attn_mask = self.attn_mask.unpack(cx, "attn_mask")?;
+            let attn_mask = or_return!(self.attn_mask.unpack(cx, "attn_mask"));
             let attn_mask = attn_mask.as_ref();
-            let key = &self.key.unpack_last(cx, "key")?;
-            let query = &self.query.unpack_last(cx, "query")?;
-            let result0 = &self.result0.unpack_last(cx, "result0")?;
-            let result1 = &self.result1.unpack_last(cx, "result1")?;
-            let value = &self.value.unpack_last(cx, "value")?;
-            rounded_attention_grad(
-                grad, query, key, value, attn_mask, result0, result1, is_causal, scale, need,
-            )?
+            let key = &or_return!(self.key.unpack_last(cx, "key"));
+            let query = &or_return!(self.query.unpack_last(cx, "query"));
+            let result0 = &or_return!(self.result0.unpack_last(cx, "result0"));
+            let result1 = &or_return!(self.result1.unpack_last(cx, "result1"));
+            let value = &or_return!(self.value.unpack_last(cx, "value"));
+            or_return!(rounded_attention_grad(
+                grad, query, key, value, attn_mask, result0, result1, is_causal, scale, need
+            ))
         } else {
             [None, None, None]
         };
@@ -177,8 +178,10 @@ pub(super) fn rounded_attention_autograd(
         rt::not_differentiable("_rounded_attention", "attn_mask", t)?;
     }
     let rec = rt::recording(&[query, key, value]);
-    let (mut out0, out1) =
-        rt::below(|| ops::rounded_attention(query, key, value, attn_mask, is_causal, scale))?;
+    let (mut out0, out1) = or_return!({
+        let _below = rt::Below::new();
+        ops::rounded_attention(query, key, value, attn_mask, is_causal, scale)
+    });
     if rec {
         let edges = Edges::of([Some(query), Some(key), Some(value)]);
         let body = RoundedAttentionBackward {
@@ -191,22 +194,22 @@ pub(super) fn rounded_attention_autograd(
             scale,
             value: Saved::input(value),
         };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out0, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[query, key, value]) {
-        let t = rt::jvp(|| {
+        let t = {
             let duals: &[&Tensor] = &[query, key, value];
-            rt::transposed(duals, &[query, key, value], |mut a| {
+            rt::transposed(duals, &[query, key, value], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
                 let query = a.one()?;
                 let key = a.one()?;
                 let value = a.one()?;
                 let r = ops::rounded_attention(query, key, value, attn_mask, is_causal, scale)?;
                 Ok(vec![r.0])
             })
-        })?;
+        }?;
         for (o, t) in [&out0].into_iter().zip(t) {
-            rt::set_tangent(o, Some(t))?;
+            rt::set_tangent(o, Ok(Some(t)))?;
         }
     }
     Ok((out0, out1))

@@ -3,7 +3,7 @@
 //! Operators of the family `cells`.
 
 #[allow(unused_imports)]
-use super::{D, a, args, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, calls, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::cells as f;
 
@@ -47,15 +47,7 @@ pub(super) static RNN_TANH_CELL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn rnn_tanh_cell_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::rnn_tanh_cell(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        tensor_arg(a, 2)?,
-        tensor_arg(a, 3)?,
-        arg::<Option<Tensor>>(a, 4)?.as_ref(),
-        arg::<Option<Tensor>>(a, 5)?.as_ref(),
-    )?
-    .into_values()
+    calls::boxed_t_t_t_t_ot_ot_to_t(ops::rnn_tanh_cell, a)
 }
 fn rnn_tanh_cell_adaptor(
     input: &Tensor,
@@ -65,10 +57,16 @@ fn rnn_tanh_cell_adaptor(
     b_ih: Option<&Tensor>,
     b_hh: Option<&Tensor>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&RNN_TANH_CELL_INFO, &[&input, &hx, &w_ih, &w_hh, &b_ih, &b_hh]) {
-        return ops::rnn_tanh_cell(input, hx, w_ih, w_hh, b_ih, b_hh);
-    }
-    fallback(&RNN_TANH_CELL_INFO, &[&input, &hx, &w_ih, &w_hh, &b_ih, &b_hh])
+    calls::adapt_t_t_t_t_ot_ot_to_t(
+        &RNN_TANH_CELL_INFO,
+        ops::rnn_tanh_cell,
+        input,
+        hx,
+        w_ih,
+        w_hh,
+        b_ih,
+        b_hh,
+    )
 }
 
 /// Type of [`RNN_RELU_CELL`].
@@ -111,15 +109,7 @@ pub(super) static RNN_RELU_CELL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn rnn_relu_cell_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::rnn_relu_cell(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        tensor_arg(a, 2)?,
-        tensor_arg(a, 3)?,
-        arg::<Option<Tensor>>(a, 4)?.as_ref(),
-        arg::<Option<Tensor>>(a, 5)?.as_ref(),
-    )?
-    .into_values()
+    calls::boxed_t_t_t_t_ot_ot_to_t(ops::rnn_relu_cell, a)
 }
 fn rnn_relu_cell_adaptor(
     input: &Tensor,
@@ -129,10 +119,16 @@ fn rnn_relu_cell_adaptor(
     b_ih: Option<&Tensor>,
     b_hh: Option<&Tensor>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&RNN_RELU_CELL_INFO, &[&input, &hx, &w_ih, &w_hh, &b_ih, &b_hh]) {
-        return ops::rnn_relu_cell(input, hx, w_ih, w_hh, b_ih, b_hh);
-    }
-    fallback(&RNN_RELU_CELL_INFO, &[&input, &hx, &w_ih, &w_hh, &b_ih, &b_hh])
+    calls::adapt_t_t_t_t_ot_ot_to_t(
+        &RNN_RELU_CELL_INFO,
+        ops::rnn_relu_cell,
+        input,
+        hx,
+        w_ih,
+        w_hh,
+        b_ih,
+        b_hh,
+    )
 }
 
 /// Type of [`GRU_CELL`].
@@ -174,15 +170,7 @@ pub(super) static GRU_CELL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn gru_cell_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::gru_cell(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        tensor_arg(a, 2)?,
-        tensor_arg(a, 3)?,
-        arg::<Option<Tensor>>(a, 4)?.as_ref(),
-        arg::<Option<Tensor>>(a, 5)?.as_ref(),
-    )?
-    .into_values()
+    calls::boxed_t_t_t_t_ot_ot_to_t(ops::gru_cell, a)
 }
 fn gru_cell_adaptor(
     input: &Tensor,
@@ -192,10 +180,7 @@ fn gru_cell_adaptor(
     b_ih: Option<&Tensor>,
     b_hh: Option<&Tensor>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&GRU_CELL_INFO, &[&input, &hx, &w_ih, &w_hh, &b_ih, &b_hh]) {
-        return ops::gru_cell(input, hx, w_ih, w_hh, b_ih, b_hh);
-    }
-    fallback(&GRU_CELL_INFO, &[&input, &hx, &w_ih, &w_hh, &b_ih, &b_hh])
+    calls::adapt_t_t_t_t_ot_ot_to_t(&GRU_CELL_INFO, ops::gru_cell, input, hx, w_ih, w_hh, b_ih, b_hh)
 }
 
 /// Type of [`LSTM_CELL`].
@@ -237,14 +222,14 @@ pub(super) static LSTM_CELL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn lstm_cell_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::lstm_cell(
-        tensor_arg(a, 0)?,
-        &arg::<Vec<Tensor>>(a, 1)?,
-        tensor_arg(a, 2)?,
-        tensor_arg(a, 3)?,
-        arg::<Option<Tensor>>(a, 4)?.as_ref(),
-        arg::<Option<Tensor>>(a, 5)?.as_ref(),
-    )?
+    or_return!(ops::lstm_cell(
+        or_return!(tensor_arg(a, 0)),
+        &or_return!(arg::<Vec<Tensor>>(a, 1)),
+        or_return!(tensor_arg(a, 2)),
+        or_return!(tensor_arg(a, 3)),
+        or_return!(arg::<Option<Tensor>>(a, 4)).as_ref(),
+        or_return!(arg::<Option<Tensor>>(a, 5)).as_ref()
+    ))
     .into_values()
 }
 fn lstm_cell_adaptor(
@@ -255,8 +240,7 @@ fn lstm_cell_adaptor(
     b_ih: Option<&Tensor>,
     b_hh: Option<&Tensor>,
 ) -> Result<(Tensor, Tensor)> {
-    if let Some(_seen) = watched(&LSTM_CELL_INFO, &[&input, &hx, &w_ih, &w_hh, &b_ih, &b_hh]) {
-        return ops::lstm_cell(input, hx, w_ih, w_hh, b_ih, b_hh);
-    }
-    fallback(&LSTM_CELL_INFO, &[&input, &hx, &w_ih, &w_hh, &b_ih, &b_hh])
+    adapted(&LSTM_CELL_INFO, &[&input, &hx, &w_ih, &w_hh, &b_ih, &b_hh], &mut |()| {
+        ops::lstm_cell(input, hx, w_ih, w_hh, b_ih, b_hh)
+    })
 }

@@ -3,14 +3,15 @@
 //! Operators of the family `conv`.
 
 #[allow(unused_imports)]
-use super::{D, a, args, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, calls, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::conv as f;
 
 /// A back end's kernel of `convolution`.
 pub type ConvolutionKernel = fn(&args::Convolution, &Tensor) -> Result<()>;
 /// The kernels of `convolution`.
-pub static CONVOLUTION_KERNEL: Kernel<ConvolutionKernel> = Kernel::new(f::convolution_cpu, &[&CONVOLUTION]);
+pub static CONVOLUTION_KERNEL: Kernel<ConvolutionKernel> =
+    Kernel::new(f::convolution_cpu, &[CONVOLUTION.any()]);
 
 fn convolution_slot(
     input: &Tensor,
@@ -34,11 +35,12 @@ fn convolution_slot(
         output_padding,
         groups,
     };
-    let m = f::convolution_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = CONVOLUTION_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::convolution_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(
+        CONVOLUTION_KERNEL
+            .run(m.device, &mut |kernel: ConvolutionKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`CONVOLUTION`].
@@ -91,17 +93,17 @@ pub(super) static CONVOLUTION_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn convolution_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::convolution(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        arg::<Option<Tensor>>(a, 2)?.as_ref(),
-        &arg::<Vec<i64>>(a, 3)?,
-        &arg::<Vec<i64>>(a, 4)?,
-        &arg::<Vec<i64>>(a, 5)?,
-        arg(a, 6)?,
-        &arg::<Vec<i64>>(a, 7)?,
-        arg(a, 8)?,
-    )?
+    or_return!(ops::convolution(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(arg::<Option<Tensor>>(a, 2)).as_ref(),
+        &or_return!(arg::<Vec<i64>>(a, 3)),
+        &or_return!(arg::<Vec<i64>>(a, 4)),
+        &or_return!(arg::<Vec<i64>>(a, 5)),
+        or_return!(arg(a, 6)),
+        &or_return!(arg::<Vec<i64>>(a, 7)),
+        or_return!(arg(a, 8))
+    ))
     .into_values()
 }
 fn convolution_adaptor(
@@ -115,25 +117,22 @@ fn convolution_adaptor(
     output_padding: &[i64],
     groups: i64,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(
+    adapted(
         &CONVOLUTION_INFO,
         &[&input, &weight, &bias, &stride, &padding, &dilation, &transposed, &output_padding, &groups],
-    ) {
-        return ops::convolution(
-            input,
-            weight,
-            bias,
-            stride,
-            padding,
-            dilation,
-            transposed,
-            output_padding,
-            groups,
-        );
-    }
-    fallback(
-        &CONVOLUTION_INFO,
-        &[&input, &weight, &bias, &stride, &padding, &dilation, &transposed, &output_padding, &groups],
+        &mut |()| {
+            ops::convolution(
+                input,
+                weight,
+                bias,
+                stride,
+                padding,
+                dilation,
+                transposed,
+                output_padding,
+                groups,
+            )
+        },
     )
 }
 
@@ -141,7 +140,7 @@ fn convolution_adaptor(
 pub type ConvolutionInputGradKernel = fn(&args::ConvolutionInputGrad, &Tensor) -> Result<()>;
 /// The kernels of `_convolution_input_grad`.
 pub static CONVOLUTION_INPUT_GRAD_KERNEL: Kernel<ConvolutionInputGradKernel> =
-    Kernel::new(f::convolution_input_grad_cpu, &[&CONVOLUTION_INPUT_GRAD]);
+    Kernel::new(f::convolution_input_grad_cpu, &[CONVOLUTION_INPUT_GRAD.any()]);
 
 fn convolution_input_grad_slot(
     grad_output: &Tensor,
@@ -154,11 +153,12 @@ fn convolution_input_grad_slot(
 ) -> Result<Tensor> {
     let given =
         args::ConvolutionInputGrad { grad_output, weight, input_sizes, stride, padding, dilation, groups };
-    let m = f::convolution_input_grad_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = CONVOLUTION_INPUT_GRAD_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::convolution_input_grad_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(
+        CONVOLUTION_INPUT_GRAD_KERNEL
+            .run(m.device, &mut |kernel: ConvolutionInputGradKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`CONVOLUTION_INPUT_GRAD`].
@@ -201,16 +201,7 @@ pub(super) static CONVOLUTION_INPUT_GRAD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn convolution_input_grad_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::convolution_input_grad(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        &arg::<Vec<i64>>(a, 2)?,
-        &arg::<Vec<i64>>(a, 3)?,
-        &arg::<Vec<i64>>(a, 4)?,
-        &arg::<Vec<i64>>(a, 5)?,
-        arg(a, 6)?,
-    )?
-    .into_values()
+    calls::boxed_t_t_is_is_is_is_i_to_t(ops::convolution_input_grad, a)
 }
 fn convolution_input_grad_adaptor(
     grad_output: &Tensor,
@@ -221,23 +212,16 @@ fn convolution_input_grad_adaptor(
     dilation: &[i64],
     groups: i64,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(
+    calls::adapt_t_t_is_is_is_is_i_to_t(
         &CONVOLUTION_INPUT_GRAD_INFO,
-        &[&grad_output, &weight, &input_sizes, &stride, &padding, &dilation, &groups],
-    ) {
-        return ops::convolution_input_grad(
-            grad_output,
-            weight,
-            input_sizes,
-            stride,
-            padding,
-            dilation,
-            groups,
-        );
-    }
-    fallback(
-        &CONVOLUTION_INPUT_GRAD_INFO,
-        &[&grad_output, &weight, &input_sizes, &stride, &padding, &dilation, &groups],
+        ops::convolution_input_grad,
+        grad_output,
+        weight,
+        input_sizes,
+        stride,
+        padding,
+        dilation,
+        groups,
     )
 }
 
@@ -245,7 +229,7 @@ fn convolution_input_grad_adaptor(
 pub type ConvolutionWeightGradKernel = fn(&args::ConvolutionWeightGrad, &Tensor) -> Result<()>;
 /// The kernels of `_convolution_weight_grad`.
 pub static CONVOLUTION_WEIGHT_GRAD_KERNEL: Kernel<ConvolutionWeightGradKernel> =
-    Kernel::new(f::convolution_weight_grad_cpu, &[&CONVOLUTION_WEIGHT_GRAD]);
+    Kernel::new(f::convolution_weight_grad_cpu, &[CONVOLUTION_WEIGHT_GRAD.any()]);
 
 fn convolution_weight_grad_slot(
     grad_output: &Tensor,
@@ -258,11 +242,12 @@ fn convolution_weight_grad_slot(
 ) -> Result<Tensor> {
     let given =
         args::ConvolutionWeightGrad { grad_output, input, weight_sizes, stride, padding, dilation, groups };
-    let m = f::convolution_weight_grad_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = CONVOLUTION_WEIGHT_GRAD_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::convolution_weight_grad_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(
+        CONVOLUTION_WEIGHT_GRAD_KERNEL
+            .run(m.device, &mut |kernel: ConvolutionWeightGradKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`CONVOLUTION_WEIGHT_GRAD`].
@@ -306,16 +291,7 @@ pub(super) static CONVOLUTION_WEIGHT_GRAD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn convolution_weight_grad_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::convolution_weight_grad(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        &arg::<Vec<i64>>(a, 2)?,
-        &arg::<Vec<i64>>(a, 3)?,
-        &arg::<Vec<i64>>(a, 4)?,
-        &arg::<Vec<i64>>(a, 5)?,
-        arg(a, 6)?,
-    )?
-    .into_values()
+    calls::boxed_t_t_is_is_is_is_i_to_t(ops::convolution_weight_grad, a)
 }
 fn convolution_weight_grad_adaptor(
     grad_output: &Tensor,
@@ -326,23 +302,16 @@ fn convolution_weight_grad_adaptor(
     dilation: &[i64],
     groups: i64,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(
+    calls::adapt_t_t_is_is_is_is_i_to_t(
         &CONVOLUTION_WEIGHT_GRAD_INFO,
-        &[&grad_output, &input, &weight_sizes, &stride, &padding, &dilation, &groups],
-    ) {
-        return ops::convolution_weight_grad(
-            grad_output,
-            input,
-            weight_sizes,
-            stride,
-            padding,
-            dilation,
-            groups,
-        );
-    }
-    fallback(
-        &CONVOLUTION_WEIGHT_GRAD_INFO,
-        &[&grad_output, &input, &weight_sizes, &stride, &padding, &dilation, &groups],
+        ops::convolution_weight_grad,
+        grad_output,
+        input,
+        weight_sizes,
+        stride,
+        padding,
+        dilation,
+        groups,
     )
 }
 
@@ -380,17 +349,7 @@ pub(super) static CONV1D_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn conv1d_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::conv1d(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        arg::<Option<Tensor>>(a, 2)?.as_ref(),
-        &arg::<Vec<i64>>(a, 3)?,
-        &arg::<Vec<i64>>(a, 4)?,
-        &arg::<Vec<i64>>(a, 5)?,
-        arg(a, 6)?,
-        &arg::<String>(a, 7)?,
-    )?
-    .into_values()
+    calls::boxed_t_t_ot_is_is_is_i_s_to_t(ops::conv1d, a)
 }
 fn conv1d_adaptor(
     input: &Tensor,
@@ -402,12 +361,18 @@ fn conv1d_adaptor(
     groups: i64,
     padding_mode: &str,
 ) -> Result<Tensor> {
-    if let Some(_seen) =
-        watched(&CONV1D_INFO, &[&input, &weight, &bias, &stride, &padding, &dilation, &groups, &padding_mode])
-    {
-        return ops::conv1d(input, weight, bias, stride, padding, dilation, groups, padding_mode);
-    }
-    fallback(&CONV1D_INFO, &[&input, &weight, &bias, &stride, &padding, &dilation, &groups, &padding_mode])
+    calls::adapt_t_t_ot_is_is_is_i_s_to_t(
+        &CONV1D_INFO,
+        ops::conv1d,
+        input,
+        weight,
+        bias,
+        stride,
+        padding,
+        dilation,
+        groups,
+        padding_mode,
+    )
 }
 
 /// Type of [`CONV1D_PADDING`].
@@ -452,17 +417,7 @@ pub(super) static CONV1D_PADDING_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn conv1d_padding_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::conv1d_padding(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        arg::<Option<Tensor>>(a, 2)?.as_ref(),
-        &arg::<Vec<i64>>(a, 3)?,
-        &arg::<String>(a, 4)?,
-        &arg::<Vec<i64>>(a, 5)?,
-        arg(a, 6)?,
-        &arg::<String>(a, 7)?,
-    )?
-    .into_values()
+    calls::boxed_t_t_ot_is_s_is_i_s_to_t(ops::conv1d_padding, a)
 }
 fn conv1d_padding_adaptor(
     input: &Tensor,
@@ -474,15 +429,17 @@ fn conv1d_padding_adaptor(
     groups: i64,
     padding_mode: &str,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(
+    calls::adapt_t_t_ot_is_s_is_i_s_to_t(
         &CONV1D_PADDING_INFO,
-        &[&input, &weight, &bias, &stride, &padding, &dilation, &groups, &padding_mode],
-    ) {
-        return ops::conv1d_padding(input, weight, bias, stride, padding, dilation, groups, padding_mode);
-    }
-    fallback(
-        &CONV1D_PADDING_INFO,
-        &[&input, &weight, &bias, &stride, &padding, &dilation, &groups, &padding_mode],
+        ops::conv1d_padding,
+        input,
+        weight,
+        bias,
+        stride,
+        padding,
+        dilation,
+        groups,
+        padding_mode,
     )
 }
 
@@ -527,17 +484,7 @@ pub(super) static CONV2D_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn conv2d_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::conv2d(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        arg::<Option<Tensor>>(a, 2)?.as_ref(),
-        &arg::<Vec<i64>>(a, 3)?,
-        &arg::<Vec<i64>>(a, 4)?,
-        &arg::<Vec<i64>>(a, 5)?,
-        arg(a, 6)?,
-        &arg::<String>(a, 7)?,
-    )?
-    .into_values()
+    calls::boxed_t_t_ot_is_is_is_i_s_to_t(ops::conv2d, a)
 }
 fn conv2d_adaptor(
     input: &Tensor,
@@ -549,12 +496,18 @@ fn conv2d_adaptor(
     groups: i64,
     padding_mode: &str,
 ) -> Result<Tensor> {
-    if let Some(_seen) =
-        watched(&CONV2D_INFO, &[&input, &weight, &bias, &stride, &padding, &dilation, &groups, &padding_mode])
-    {
-        return ops::conv2d(input, weight, bias, stride, padding, dilation, groups, padding_mode);
-    }
-    fallback(&CONV2D_INFO, &[&input, &weight, &bias, &stride, &padding, &dilation, &groups, &padding_mode])
+    calls::adapt_t_t_ot_is_is_is_i_s_to_t(
+        &CONV2D_INFO,
+        ops::conv2d,
+        input,
+        weight,
+        bias,
+        stride,
+        padding,
+        dilation,
+        groups,
+        padding_mode,
+    )
 }
 
 /// Type of [`CONV2D_PADDING`].
@@ -599,17 +552,7 @@ pub(super) static CONV2D_PADDING_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn conv2d_padding_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::conv2d_padding(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        arg::<Option<Tensor>>(a, 2)?.as_ref(),
-        &arg::<Vec<i64>>(a, 3)?,
-        &arg::<String>(a, 4)?,
-        &arg::<Vec<i64>>(a, 5)?,
-        arg(a, 6)?,
-        &arg::<String>(a, 7)?,
-    )?
-    .into_values()
+    calls::boxed_t_t_ot_is_s_is_i_s_to_t(ops::conv2d_padding, a)
 }
 fn conv2d_padding_adaptor(
     input: &Tensor,
@@ -621,15 +564,17 @@ fn conv2d_padding_adaptor(
     groups: i64,
     padding_mode: &str,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(
+    calls::adapt_t_t_ot_is_s_is_i_s_to_t(
         &CONV2D_PADDING_INFO,
-        &[&input, &weight, &bias, &stride, &padding, &dilation, &groups, &padding_mode],
-    ) {
-        return ops::conv2d_padding(input, weight, bias, stride, padding, dilation, groups, padding_mode);
-    }
-    fallback(
-        &CONV2D_PADDING_INFO,
-        &[&input, &weight, &bias, &stride, &padding, &dilation, &groups, &padding_mode],
+        ops::conv2d_padding,
+        input,
+        weight,
+        bias,
+        stride,
+        padding,
+        dilation,
+        groups,
+        padding_mode,
     )
 }
 
@@ -667,17 +612,7 @@ pub(super) static CONV3D_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn conv3d_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::conv3d(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        arg::<Option<Tensor>>(a, 2)?.as_ref(),
-        &arg::<Vec<i64>>(a, 3)?,
-        &arg::<Vec<i64>>(a, 4)?,
-        &arg::<Vec<i64>>(a, 5)?,
-        arg(a, 6)?,
-        &arg::<String>(a, 7)?,
-    )?
-    .into_values()
+    calls::boxed_t_t_ot_is_is_is_i_s_to_t(ops::conv3d, a)
 }
 fn conv3d_adaptor(
     input: &Tensor,
@@ -689,12 +624,18 @@ fn conv3d_adaptor(
     groups: i64,
     padding_mode: &str,
 ) -> Result<Tensor> {
-    if let Some(_seen) =
-        watched(&CONV3D_INFO, &[&input, &weight, &bias, &stride, &padding, &dilation, &groups, &padding_mode])
-    {
-        return ops::conv3d(input, weight, bias, stride, padding, dilation, groups, padding_mode);
-    }
-    fallback(&CONV3D_INFO, &[&input, &weight, &bias, &stride, &padding, &dilation, &groups, &padding_mode])
+    calls::adapt_t_t_ot_is_is_is_i_s_to_t(
+        &CONV3D_INFO,
+        ops::conv3d,
+        input,
+        weight,
+        bias,
+        stride,
+        padding,
+        dilation,
+        groups,
+        padding_mode,
+    )
 }
 
 /// Type of [`CONV3D_PADDING`].
@@ -739,17 +680,7 @@ pub(super) static CONV3D_PADDING_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn conv3d_padding_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::conv3d_padding(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        arg::<Option<Tensor>>(a, 2)?.as_ref(),
-        &arg::<Vec<i64>>(a, 3)?,
-        &arg::<String>(a, 4)?,
-        &arg::<Vec<i64>>(a, 5)?,
-        arg(a, 6)?,
-        &arg::<String>(a, 7)?,
-    )?
-    .into_values()
+    calls::boxed_t_t_ot_is_s_is_i_s_to_t(ops::conv3d_padding, a)
 }
 fn conv3d_padding_adaptor(
     input: &Tensor,
@@ -761,15 +692,17 @@ fn conv3d_padding_adaptor(
     groups: i64,
     padding_mode: &str,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(
+    calls::adapt_t_t_ot_is_s_is_i_s_to_t(
         &CONV3D_PADDING_INFO,
-        &[&input, &weight, &bias, &stride, &padding, &dilation, &groups, &padding_mode],
-    ) {
-        return ops::conv3d_padding(input, weight, bias, stride, padding, dilation, groups, padding_mode);
-    }
-    fallback(
-        &CONV3D_PADDING_INFO,
-        &[&input, &weight, &bias, &stride, &padding, &dilation, &groups, &padding_mode],
+        ops::conv3d_padding,
+        input,
+        weight,
+        bias,
+        stride,
+        padding,
+        dilation,
+        groups,
+        padding_mode,
     )
 }
 
@@ -808,17 +741,7 @@ pub(super) static CONV_TRANSPOSE1D_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn conv_transpose1d_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::conv_transpose1d(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        arg::<Option<Tensor>>(a, 2)?.as_ref(),
-        &arg::<Vec<i64>>(a, 3)?,
-        &arg::<Vec<i64>>(a, 4)?,
-        &arg::<Vec<i64>>(a, 5)?,
-        arg(a, 6)?,
-        &arg::<Vec<i64>>(a, 7)?,
-    )?
-    .into_values()
+    calls::boxed_t_t_ot_is_is_is_i_is_to_t(ops::conv_transpose1d, a)
 }
 fn conv_transpose1d_adaptor(
     input: &Tensor,
@@ -830,15 +753,17 @@ fn conv_transpose1d_adaptor(
     groups: i64,
     dilation: &[i64],
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(
+    calls::adapt_t_t_ot_is_is_is_i_is_to_t(
         &CONV_TRANSPOSE1D_INFO,
-        &[&input, &weight, &bias, &stride, &padding, &output_padding, &groups, &dilation],
-    ) {
-        return ops::conv_transpose1d(input, weight, bias, stride, padding, output_padding, groups, dilation);
-    }
-    fallback(
-        &CONV_TRANSPOSE1D_INFO,
-        &[&input, &weight, &bias, &stride, &padding, &output_padding, &groups, &dilation],
+        ops::conv_transpose1d,
+        input,
+        weight,
+        bias,
+        stride,
+        padding,
+        output_padding,
+        groups,
+        dilation,
     )
 }
 
@@ -877,17 +802,7 @@ pub(super) static CONV_TRANSPOSE2D_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn conv_transpose2d_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::conv_transpose2d(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        arg::<Option<Tensor>>(a, 2)?.as_ref(),
-        &arg::<Vec<i64>>(a, 3)?,
-        &arg::<Vec<i64>>(a, 4)?,
-        &arg::<Vec<i64>>(a, 5)?,
-        arg(a, 6)?,
-        &arg::<Vec<i64>>(a, 7)?,
-    )?
-    .into_values()
+    calls::boxed_t_t_ot_is_is_is_i_is_to_t(ops::conv_transpose2d, a)
 }
 fn conv_transpose2d_adaptor(
     input: &Tensor,
@@ -899,15 +814,17 @@ fn conv_transpose2d_adaptor(
     groups: i64,
     dilation: &[i64],
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(
+    calls::adapt_t_t_ot_is_is_is_i_is_to_t(
         &CONV_TRANSPOSE2D_INFO,
-        &[&input, &weight, &bias, &stride, &padding, &output_padding, &groups, &dilation],
-    ) {
-        return ops::conv_transpose2d(input, weight, bias, stride, padding, output_padding, groups, dilation);
-    }
-    fallback(
-        &CONV_TRANSPOSE2D_INFO,
-        &[&input, &weight, &bias, &stride, &padding, &output_padding, &groups, &dilation],
+        ops::conv_transpose2d,
+        input,
+        weight,
+        bias,
+        stride,
+        padding,
+        output_padding,
+        groups,
+        dilation,
     )
 }
 
@@ -946,17 +863,7 @@ pub(super) static CONV_TRANSPOSE3D_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn conv_transpose3d_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::conv_transpose3d(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        arg::<Option<Tensor>>(a, 2)?.as_ref(),
-        &arg::<Vec<i64>>(a, 3)?,
-        &arg::<Vec<i64>>(a, 4)?,
-        &arg::<Vec<i64>>(a, 5)?,
-        arg(a, 6)?,
-        &arg::<Vec<i64>>(a, 7)?,
-    )?
-    .into_values()
+    calls::boxed_t_t_ot_is_is_is_i_is_to_t(ops::conv_transpose3d, a)
 }
 fn conv_transpose3d_adaptor(
     input: &Tensor,
@@ -968,15 +875,17 @@ fn conv_transpose3d_adaptor(
     groups: i64,
     dilation: &[i64],
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(
+    calls::adapt_t_t_ot_is_is_is_i_is_to_t(
         &CONV_TRANSPOSE3D_INFO,
-        &[&input, &weight, &bias, &stride, &padding, &output_padding, &groups, &dilation],
-    ) {
-        return ops::conv_transpose3d(input, weight, bias, stride, padding, output_padding, groups, dilation);
-    }
-    fallback(
-        &CONV_TRANSPOSE3D_INFO,
-        &[&input, &weight, &bias, &stride, &padding, &output_padding, &groups, &dilation],
+        ops::conv_transpose3d,
+        input,
+        weight,
+        bias,
+        stride,
+        padding,
+        output_padding,
+        groups,
+        dilation,
     )
 }
 
@@ -1012,11 +921,16 @@ pub(super) static CONV_TBC_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn conv_tbc_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::conv_tbc(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?)?.into_values()
+    or_return!(ops::conv_tbc(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(tensor_arg(a, 2)),
+        or_return!(arg(a, 3))
+    ))
+    .into_values()
 }
 fn conv_tbc_adaptor(self_: &Tensor, weight: &Tensor, bias: &Tensor, pad: i64) -> Result<Tensor> {
-    if let Some(_seen) = watched(&CONV_TBC_INFO, &[&self_, &weight, &bias, &pad]) {
-        return ops::conv_tbc(self_, weight, bias, pad);
-    }
-    fallback(&CONV_TBC_INFO, &[&self_, &weight, &bias, &pad])
+    adapted(&CONV_TBC_INFO, &[&self_, &weight, &bias, &pad], &mut |()| {
+        ops::conv_tbc(self_, weight, bias, pad)
+    })
 }

@@ -38,18 +38,36 @@ impl Backward for ConvolutionBackward {
         let transposed = self.transposed;
         let weight_sizes = &self.weight_sizes[..];
         let g0 = if cx.need(0) {
-            let weight = &self.weight.unpack_last(cx, "weight")?;
-            Some(conv_input_grad(grad, weight, input_sizes, stride, padding, dilation, transposed, groups)?)
+            let weight = &or_return!(self.weight.unpack_last(cx, "weight"));
+            Some(or_return!(conv_input_grad(
+                grad,
+                weight,
+                input_sizes,
+                stride,
+                padding,
+                dilation,
+                transposed,
+                groups
+            )))
         } else {
             None
         };
         let g1 = if cx.need(1) {
-            let input = &self.input.unpack_last(cx, "input")?;
-            Some(conv_weight_grad(grad, input, weight_sizes, stride, padding, dilation, transposed, groups)?)
+            let input = &or_return!(self.input.unpack_last(cx, "input"));
+            Some(or_return!(conv_weight_grad(
+                grad,
+                input,
+                weight_sizes,
+                stride,
+                padding,
+                dilation,
+                transposed,
+                groups
+            )))
         } else {
             None
         };
-        let g2 = if cx.need(2) { Some(conv_bias_grad(grad)?) } else { None };
+        let g2 = if cx.need(2) { Some(or_return!(conv_bias_grad(grad))) } else { None };
         Ok(Grads::from_iter([g0, g1, g2]))
     }
     fn release(&self) {
@@ -70,7 +88,7 @@ fn convolution_tangent(
     output_padding: &[i64],
     groups: i64,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
+    rt::jvp_one(&mut |()| -> Result<Option<Tensor>> {
         let input_t_ = rt::tangent_or_zeros(input)?;
         let input_t = &input_t_;
         let weight_t_ = rt::tangent_or_zeros(weight)?;
@@ -106,9 +124,10 @@ pub(super) fn convolution_autograd(
     groups: i64,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[input, weight]) || rt::recording_opt(&[bias]);
-    let mut out = rt::below(|| {
+    let mut out = or_return!({
+        let _below = rt::Below::new();
         ops::convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
-    })?;
+    });
     if rec {
         let edges = Edges::of([Some(input), Some(weight), bias]);
         let body = ConvolutionBackward {
@@ -122,7 +141,7 @@ pub(super) fn convolution_autograd(
             weight: Saved::input_if(edges.wants(0), weight),
             weight_sizes: size_vec(weight.sizes()),
         };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active()
@@ -144,8 +163,8 @@ pub(super) fn convolution_autograd(
             transposed,
             output_padding,
             groups,
-        )?;
-        rt::set_tangent(&out, t)?;
+        );
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -170,14 +189,14 @@ impl Backward for ConvolutionInputGradBackward {
         let stride = &self.stride[..];
         let weight_sizes = &self.weight_sizes[..];
         let g0 = if cx.need(0) {
-            let weight = &self.weight.unpack_last(cx, "weight")?;
-            Some(conv(grad, &conj(weight)?, stride, padding, dilation, groups)?)
+            let weight = &or_return!(self.weight.unpack_last(cx, "weight"));
+            Some(or_return!(conv(grad, &conj(weight)?, stride, padding, dilation, groups)))
         } else {
             None
         };
         let g1 = if cx.need(1) {
-            let grad_output = &self.grad_output.unpack_last(cx, "grad_output")?;
-            Some(weight_grad(grad_output, grad, weight_sizes, stride, padding, dilation, groups)?)
+            let grad_output = &or_return!(self.grad_output.unpack_last(cx, "grad_output"));
+            Some(or_return!(weight_grad(grad_output, grad, weight_sizes, stride, padding, dilation, groups)))
         } else {
             None
         };
@@ -199,23 +218,13 @@ fn convolution_input_grad_tangent(
     dilation: &[i64],
     groups: i64,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let duals: &[&Tensor] = &[grad_output, weight];
-        rt::transposed(duals, &[grad_output, weight], |mut a| {
-            let grad_output = a.one()?;
-            let weight = a.one()?;
-            let r = ops::convolution_input_grad(
-                grad_output,
-                weight,
-                input_sizes,
-                stride,
-                padding,
-                dilation,
-                groups,
-            )?;
-            Ok(vec![r])
-        })
-        .map(|t| t.into_iter().next())
+    let duals: &[&Tensor] = &[grad_output, weight];
+    rt::transposed_one(duals, &[grad_output, weight], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
+        let grad_output = a.one()?;
+        let weight = a.one()?;
+        let r =
+            ops::convolution_input_grad(grad_output, weight, input_sizes, stride, padding, dilation, groups)?;
+        Ok(vec![r])
     })
 }
 
@@ -229,9 +238,10 @@ pub(super) fn convolution_input_grad_autograd(
     groups: i64,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output, weight]);
-    let mut out = rt::below(|| {
+    let mut out = or_return!({
+        let _below = rt::Below::new();
         ops::convolution_input_grad(grad_output, weight, input_sizes, stride, padding, dilation, groups)
-    })?;
+    });
     if rec {
         let edges = Edges::of([Some(grad_output), Some(weight)]);
         let body = ConvolutionInputGradBackward {
@@ -243,7 +253,7 @@ pub(super) fn convolution_input_grad_autograd(
             weight: Saved::input_if(edges.wants(0), weight),
             weight_sizes: size_vec(weight.sizes()),
         };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, weight]) {
@@ -255,8 +265,8 @@ pub(super) fn convolution_input_grad_autograd(
             padding,
             dilation,
             groups,
-        )?;
-        rt::set_tangent(&out, t)?;
+        );
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -281,14 +291,14 @@ impl Backward for ConvolutionWeightGradBackward {
         let padding = &self.padding[..];
         let stride = &self.stride[..];
         let g0 = if cx.need(0) {
-            let input = &self.input.unpack_last(cx, "input")?;
-            Some(conv(&conj(input)?, grad, stride, padding, dilation, groups)?)
+            let input = &or_return!(self.input.unpack_last(cx, "input"));
+            Some(or_return!(conv(&conj(input)?, grad, stride, padding, dilation, groups)))
         } else {
             None
         };
         let g1 = if cx.need(1) {
-            let grad_output = &self.grad_output.unpack_last(cx, "grad_output")?;
-            Some(input_grad(grad_output, grad, input_sizes, stride, padding, dilation, groups)?)
+            let grad_output = &or_return!(self.grad_output.unpack_last(cx, "grad_output"));
+            Some(or_return!(input_grad(grad_output, grad, input_sizes, stride, padding, dilation, groups)))
         } else {
             None
         };
@@ -310,23 +320,20 @@ fn convolution_weight_grad_tangent(
     dilation: &[i64],
     groups: i64,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let duals: &[&Tensor] = &[grad_output, input];
-        rt::transposed(duals, &[grad_output, input], |mut a| {
-            let grad_output = a.one()?;
-            let input = a.one()?;
-            let r = ops::convolution_weight_grad(
-                grad_output,
-                input,
-                weight_sizes,
-                stride,
-                padding,
-                dilation,
-                groups,
-            )?;
-            Ok(vec![r])
-        })
-        .map(|t| t.into_iter().next())
+    let duals: &[&Tensor] = &[grad_output, input];
+    rt::transposed_one(duals, &[grad_output, input], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
+        let grad_output = a.one()?;
+        let input = a.one()?;
+        let r = ops::convolution_weight_grad(
+            grad_output,
+            input,
+            weight_sizes,
+            stride,
+            padding,
+            dilation,
+            groups,
+        )?;
+        Ok(vec![r])
     })
 }
 
@@ -340,9 +347,10 @@ pub(super) fn convolution_weight_grad_autograd(
     groups: i64,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output, input]);
-    let mut out = rt::below(|| {
+    let mut out = or_return!({
+        let _below = rt::Below::new();
         ops::convolution_weight_grad(grad_output, input, weight_sizes, stride, padding, dilation, groups)
-    })?;
+    });
     if rec {
         let edges = Edges::of([Some(grad_output), Some(input)]);
         let body = ConvolutionWeightGradBackward {
@@ -354,7 +362,7 @@ pub(super) fn convolution_weight_grad_autograd(
             padding: padding.to_vec(),
             stride: stride.to_vec(),
         };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, input]) {
@@ -366,8 +374,8 @@ pub(super) fn convolution_weight_grad_autograd(
             padding,
             dilation,
             groups,
-        )?;
-        rt::set_tangent(&out, t)?;
+        );
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }

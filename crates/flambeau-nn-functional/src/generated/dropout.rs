@@ -3,7 +3,7 @@
 //! Operators of the family `dropout`.
 
 #[allow(unused_imports)]
-use super::{D, a, args, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, calls, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::dropout as f;
 
@@ -11,15 +11,16 @@ use crate::ops::dropout as f;
 pub type DropoutMaskKernel = fn(&args::DropoutMask, &Tensor) -> Result<()>;
 /// The kernels of `_dropout_mask`.
 pub static DROPOUT_MASK_KERNEL: Kernel<DropoutMaskKernel> =
-    Kernel::new(f::dropout_mask_cpu, &[&DROPOUT_MASK]);
+    Kernel::new(f::dropout_mask_cpu, &[DROPOUT_MASK.any()]);
 
 fn dropout_mask_slot(self_: &Tensor, p: f64) -> Result<Tensor> {
     let given = args::DropoutMask { self_, p };
-    let m = f::dropout_mask_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = DROPOUT_MASK_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::dropout_mask_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(
+        DROPOUT_MASK_KERNEL
+            .run(m.device, &mut |kernel: DropoutMaskKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`DROPOUT_MASK`].
@@ -50,13 +51,10 @@ pub(super) static DROPOUT_MASK_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn dropout_mask_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::dropout_mask(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
+    or_return!(ops::dropout_mask(or_return!(tensor_arg(a, 0)), or_return!(arg(a, 1)))).into_values()
 }
 fn dropout_mask_adaptor(self_: &Tensor, p: f64) -> Result<Tensor> {
-    if let Some(_seen) = watched(&DROPOUT_MASK_INFO, &[&self_, &p]) {
-        return ops::dropout_mask(self_, p);
-    }
-    fallback(&DROPOUT_MASK_INFO, &[&self_, &p])
+    adapted(&DROPOUT_MASK_INFO, &[&self_, &p], &mut |()| ops::dropout_mask(self_, p))
 }
 
 /// Type of [`DROPOUT`].
@@ -88,13 +86,10 @@ pub(super) static DROPOUT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn dropout_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::dropout(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
+    calls::boxed_t_f_b_b_to_t(ops::dropout, a)
 }
 fn dropout_adaptor(input: &Tensor, p: f64, training: bool, inplace: bool) -> Result<Tensor> {
-    if let Some(_seen) = watched(&DROPOUT_INFO, &[&input, &p, &training, &inplace]) {
-        return ops::dropout(input, p, training, inplace);
-    }
-    fallback(&DROPOUT_INFO, &[&input, &p, &training, &inplace])
+    calls::adapt_t_f_b_b_to_t(&DROPOUT_INFO, ops::dropout, input, p, training, inplace)
 }
 
 /// Type of [`DROPOUT_TRAIN`].
@@ -126,18 +121,15 @@ pub(super) static DROPOUT_TRAIN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn dropout_train_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::dropout_train(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_f_b_to_t(ops::dropout_train, a)
 }
 fn dropout_train_adaptor(input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
-    if let Some(_seen) = watched(&DROPOUT_TRAIN_INFO, &[&input, &p, &train]) {
-        return ops::dropout_train(input, p, train);
-    }
-    fallback(&DROPOUT_TRAIN_INFO, &[&input, &p, &train])
+    calls::adapt_t_f_b_to_t(&DROPOUT_TRAIN_INFO, ops::dropout_train, input, p, train)
 }
 
 fn dropout_train_inplace_cpu(input: &Tensor, p: f64, train: bool) -> Result<()> {
     let before = out::before_overwriting(input, &[])?;
-    let r = f::dropout_train(&before, p, train)?;
+    let r = or_return!(f::dropout_train(&before, p, train));
     out::copy_to_self(input, &r)
 }
 /// Type of [`DROPOUT_TRAIN_`].
@@ -169,14 +161,10 @@ pub(super) static DROPOUT_TRAIN__INFO: OpInfo = OpInfo {
     functional: Some(&DROPOUT_TRAIN_INFO),
 };
 fn dropout_train_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::dropout_train_(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_f_b(ops::dropout_train_, a, &[0])
 }
 fn dropout_train_inplace_adaptor(input: &Tensor, p: f64, train: bool) -> Result<()> {
-    if let Some(_seen) = watched(&DROPOUT_TRAIN__INFO, &[&input, &p, &train]) {
-        return ops::dropout_train_(input, p, train);
-    }
-    call_fallback(&DROPOUT_TRAIN__INFO, &[&input, &p, &train]).map(drop)
+    calls::adapt_t_f_b(&DROPOUT_TRAIN__INFO, ops::dropout_train_, input, p, train)
 }
 
 /// Type of [`DROPOUT1D`].
@@ -211,13 +199,10 @@ pub(super) static DROPOUT1D_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn dropout1d_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::dropout1d(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
+    calls::boxed_t_f_b_b_to_t(ops::dropout1d, a)
 }
 fn dropout1d_adaptor(input: &Tensor, p: f64, training: bool, inplace: bool) -> Result<Tensor> {
-    if let Some(_seen) = watched(&DROPOUT1D_INFO, &[&input, &p, &training, &inplace]) {
-        return ops::dropout1d(input, p, training, inplace);
-    }
-    fallback(&DROPOUT1D_INFO, &[&input, &p, &training, &inplace])
+    calls::adapt_t_f_b_b_to_t(&DROPOUT1D_INFO, ops::dropout1d, input, p, training, inplace)
 }
 
 /// Type of [`DROPOUT2D`].
@@ -252,13 +237,10 @@ pub(super) static DROPOUT2D_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn dropout2d_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::dropout2d(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
+    calls::boxed_t_f_b_b_to_t(ops::dropout2d, a)
 }
 fn dropout2d_adaptor(input: &Tensor, p: f64, training: bool, inplace: bool) -> Result<Tensor> {
-    if let Some(_seen) = watched(&DROPOUT2D_INFO, &[&input, &p, &training, &inplace]) {
-        return ops::dropout2d(input, p, training, inplace);
-    }
-    fallback(&DROPOUT2D_INFO, &[&input, &p, &training, &inplace])
+    calls::adapt_t_f_b_b_to_t(&DROPOUT2D_INFO, ops::dropout2d, input, p, training, inplace)
 }
 
 /// Type of [`DROPOUT3D`].
@@ -293,13 +275,10 @@ pub(super) static DROPOUT3D_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn dropout3d_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::dropout3d(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
+    calls::boxed_t_f_b_b_to_t(ops::dropout3d, a)
 }
 fn dropout3d_adaptor(input: &Tensor, p: f64, training: bool, inplace: bool) -> Result<Tensor> {
-    if let Some(_seen) = watched(&DROPOUT3D_INFO, &[&input, &p, &training, &inplace]) {
-        return ops::dropout3d(input, p, training, inplace);
-    }
-    fallback(&DROPOUT3D_INFO, &[&input, &p, &training, &inplace])
+    calls::adapt_t_f_b_b_to_t(&DROPOUT3D_INFO, ops::dropout3d, input, p, training, inplace)
 }
 
 /// Type of [`ALPHA_DROPOUT`].
@@ -332,13 +311,10 @@ pub(super) static ALPHA_DROPOUT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn alpha_dropout_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::alpha_dropout(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
+    calls::boxed_t_f_b_b_to_t(ops::alpha_dropout, a)
 }
 fn alpha_dropout_adaptor(input: &Tensor, p: f64, training: bool, inplace: bool) -> Result<Tensor> {
-    if let Some(_seen) = watched(&ALPHA_DROPOUT_INFO, &[&input, &p, &training, &inplace]) {
-        return ops::alpha_dropout(input, p, training, inplace);
-    }
-    fallback(&ALPHA_DROPOUT_INFO, &[&input, &p, &training, &inplace])
+    calls::adapt_t_f_b_b_to_t(&ALPHA_DROPOUT_INFO, ops::alpha_dropout, input, p, training, inplace)
 }
 
 /// Type of [`ALPHA_DROPOUT_TRAIN`].
@@ -370,18 +346,15 @@ pub(super) static ALPHA_DROPOUT_TRAIN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn alpha_dropout_train_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::alpha_dropout_train(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_f_b_to_t(ops::alpha_dropout_train, a)
 }
 fn alpha_dropout_train_adaptor(input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
-    if let Some(_seen) = watched(&ALPHA_DROPOUT_TRAIN_INFO, &[&input, &p, &train]) {
-        return ops::alpha_dropout_train(input, p, train);
-    }
-    fallback(&ALPHA_DROPOUT_TRAIN_INFO, &[&input, &p, &train])
+    calls::adapt_t_f_b_to_t(&ALPHA_DROPOUT_TRAIN_INFO, ops::alpha_dropout_train, input, p, train)
 }
 
 fn alpha_dropout_train_inplace_cpu(input: &Tensor, p: f64, train: bool) -> Result<()> {
     let before = out::before_overwriting(input, &[])?;
-    let r = f::alpha_dropout_train(&before, p, train)?;
+    let r = or_return!(f::alpha_dropout_train(&before, p, train));
     out::copy_to_self(input, &r)
 }
 /// Type of [`ALPHA_DROPOUT_TRAIN_`].
@@ -416,14 +389,10 @@ pub(super) static ALPHA_DROPOUT_TRAIN__INFO: OpInfo = OpInfo {
     functional: Some(&ALPHA_DROPOUT_TRAIN_INFO),
 };
 fn alpha_dropout_train_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::alpha_dropout_train_(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_f_b(ops::alpha_dropout_train_, a, &[0])
 }
 fn alpha_dropout_train_inplace_adaptor(input: &Tensor, p: f64, train: bool) -> Result<()> {
-    if let Some(_seen) = watched(&ALPHA_DROPOUT_TRAIN__INFO, &[&input, &p, &train]) {
-        return ops::alpha_dropout_train_(input, p, train);
-    }
-    call_fallback(&ALPHA_DROPOUT_TRAIN__INFO, &[&input, &p, &train]).map(drop)
+    calls::adapt_t_f_b(&ALPHA_DROPOUT_TRAIN__INFO, ops::alpha_dropout_train_, input, p, train)
 }
 
 /// Type of [`FEATURE_ALPHA_DROPOUT`].
@@ -459,13 +428,17 @@ pub(super) static FEATURE_ALPHA_DROPOUT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn feature_alpha_dropout_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::feature_alpha_dropout(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
+    calls::boxed_t_f_b_b_to_t(ops::feature_alpha_dropout, a)
 }
 fn feature_alpha_dropout_adaptor(input: &Tensor, p: f64, training: bool, inplace: bool) -> Result<Tensor> {
-    if let Some(_seen) = watched(&FEATURE_ALPHA_DROPOUT_INFO, &[&input, &p, &training, &inplace]) {
-        return ops::feature_alpha_dropout(input, p, training, inplace);
-    }
-    fallback(&FEATURE_ALPHA_DROPOUT_INFO, &[&input, &p, &training, &inplace])
+    calls::adapt_t_f_b_b_to_t(
+        &FEATURE_ALPHA_DROPOUT_INFO,
+        ops::feature_alpha_dropout,
+        input,
+        p,
+        training,
+        inplace,
+    )
 }
 
 /// Type of [`FEATURE_ALPHA_DROPOUT_TRAIN`].
@@ -500,18 +473,21 @@ pub(super) static FEATURE_ALPHA_DROPOUT_TRAIN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn feature_alpha_dropout_train_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::feature_alpha_dropout_train(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_f_b_to_t(ops::feature_alpha_dropout_train, a)
 }
 fn feature_alpha_dropout_train_adaptor(input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
-    if let Some(_seen) = watched(&FEATURE_ALPHA_DROPOUT_TRAIN_INFO, &[&input, &p, &train]) {
-        return ops::feature_alpha_dropout_train(input, p, train);
-    }
-    fallback(&FEATURE_ALPHA_DROPOUT_TRAIN_INFO, &[&input, &p, &train])
+    calls::adapt_t_f_b_to_t(
+        &FEATURE_ALPHA_DROPOUT_TRAIN_INFO,
+        ops::feature_alpha_dropout_train,
+        input,
+        p,
+        train,
+    )
 }
 
 fn feature_alpha_dropout_train_inplace_cpu(input: &Tensor, p: f64, train: bool) -> Result<()> {
     let before = out::before_overwriting(input, &[])?;
-    let r = f::feature_alpha_dropout_train(&before, p, train)?;
+    let r = or_return!(f::feature_alpha_dropout_train(&before, p, train));
     out::copy_to_self(input, &r)
 }
 /// Type of [`FEATURE_ALPHA_DROPOUT_TRAIN_`].
@@ -546,14 +522,10 @@ pub(super) static FEATURE_ALPHA_DROPOUT_TRAIN__INFO: OpInfo = OpInfo {
     functional: Some(&FEATURE_ALPHA_DROPOUT_TRAIN_INFO),
 };
 fn feature_alpha_dropout_train_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::feature_alpha_dropout_train_(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_f_b(ops::feature_alpha_dropout_train_, a, &[0])
 }
 fn feature_alpha_dropout_train_inplace_adaptor(input: &Tensor, p: f64, train: bool) -> Result<()> {
-    if let Some(_seen) = watched(&FEATURE_ALPHA_DROPOUT_TRAIN__INFO, &[&input, &p, &train]) {
-        return ops::feature_alpha_dropout_train_(input, p, train);
-    }
-    call_fallback(&FEATURE_ALPHA_DROPOUT_TRAIN__INFO, &[&input, &p, &train]).map(drop)
+    calls::adapt_t_f_b(&FEATURE_ALPHA_DROPOUT_TRAIN__INFO, ops::feature_alpha_dropout_train_, input, p, train)
 }
 
 /// Type of [`FEATURE_DROPOUT`].
@@ -585,18 +557,15 @@ pub(super) static FEATURE_DROPOUT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn feature_dropout_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::feature_dropout(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_f_b_to_t(ops::feature_dropout, a)
 }
 fn feature_dropout_adaptor(input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
-    if let Some(_seen) = watched(&FEATURE_DROPOUT_INFO, &[&input, &p, &train]) {
-        return ops::feature_dropout(input, p, train);
-    }
-    fallback(&FEATURE_DROPOUT_INFO, &[&input, &p, &train])
+    calls::adapt_t_f_b_to_t(&FEATURE_DROPOUT_INFO, ops::feature_dropout, input, p, train)
 }
 
 fn feature_dropout_inplace_cpu(input: &Tensor, p: f64, train: bool) -> Result<()> {
     let before = out::before_overwriting(input, &[])?;
-    let r = f::feature_dropout(&before, p, train)?;
+    let r = or_return!(f::feature_dropout(&before, p, train));
     out::copy_to_self(input, &r)
 }
 /// Type of [`FEATURE_DROPOUT_`].
@@ -628,14 +597,10 @@ pub(super) static FEATURE_DROPOUT__INFO: OpInfo = OpInfo {
     functional: Some(&FEATURE_DROPOUT_INFO),
 };
 fn feature_dropout_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::feature_dropout_(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?;
-    Ok(vec![a[0].clone()])
+    calls::boxed_t_f_b(ops::feature_dropout_, a, &[0])
 }
 fn feature_dropout_inplace_adaptor(input: &Tensor, p: f64, train: bool) -> Result<()> {
-    if let Some(_seen) = watched(&FEATURE_DROPOUT__INFO, &[&input, &p, &train]) {
-        return ops::feature_dropout_(input, p, train);
-    }
-    call_fallback(&FEATURE_DROPOUT__INFO, &[&input, &p, &train]).map(drop)
+    calls::adapt_t_f_b(&FEATURE_DROPOUT__INFO, ops::feature_dropout_, input, p, train)
 }
 
 /// Type of [`NATIVE_DROPOUT`].
@@ -676,13 +641,15 @@ pub(super) static NATIVE_DROPOUT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn native_dropout_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::native_dropout(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
+    or_return!(ops::native_dropout(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2))
+    ))
+    .into_values()
 }
 fn native_dropout_adaptor(input: &Tensor, p: f64, train: Option<bool>) -> Result<(Tensor, Tensor)> {
-    if let Some(_seen) = watched(&NATIVE_DROPOUT_INFO, &[&input, &p, &train]) {
-        return ops::native_dropout(input, p, train);
-    }
-    fallback(&NATIVE_DROPOUT_INFO, &[&input, &p, &train])
+    adapted(&NATIVE_DROPOUT_INFO, &[&input, &p, &train], &mut |()| ops::native_dropout(input, p, train))
 }
 
 /// Type of [`NATIVE_DROPOUT_BACKWARD`].
@@ -714,11 +681,14 @@ pub(super) static NATIVE_DROPOUT_BACKWARD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn native_dropout_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::native_dropout_backward(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_t_f_to_t(ops::native_dropout_backward, a)
 }
 fn native_dropout_backward_adaptor(grad_output: &Tensor, mask: &Tensor, scale: f64) -> Result<Tensor> {
-    if let Some(_seen) = watched(&NATIVE_DROPOUT_BACKWARD_INFO, &[&grad_output, &mask, &scale]) {
-        return ops::native_dropout_backward(grad_output, mask, scale);
-    }
-    fallback(&NATIVE_DROPOUT_BACKWARD_INFO, &[&grad_output, &mask, &scale])
+    calls::adapt_t_t_f_to_t(
+        &NATIVE_DROPOUT_BACKWARD_INFO,
+        ops::native_dropout_backward,
+        grad_output,
+        mask,
+        scale,
+    )
 }

@@ -26,8 +26,9 @@ impl Backward for NativeDropoutBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let p = self.p;
         let train = self.train;
-        let result1 = &self.result1.unpack_last(cx, "result1")?;
-        let g0 = Some(crate::ops::native_dropout_backward(grad, &result1, dropout_scale(p, train))?);
+        let result1 = &or_return!(self.result1.unpack_last(cx, "result1"));
+        let g0 =
+            Some(or_return!(crate::ops::native_dropout_backward(grad, &result1, dropout_scale(p, train))));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -40,7 +41,10 @@ pub(super) fn native_dropout_autograd(
     train: Option<bool>,
 ) -> Result<(Tensor, Tensor)> {
     let rec = rt::recording(&[input]);
-    let (mut out0, out1) = rt::below(|| ops::native_dropout(input, p, train))?;
+    let (mut out0, out1) = or_return!({
+        let _below = rt::Below::new();
+        ops::native_dropout(input, p, train)
+    });
     if rec {
         let edges = Edges::of([Some(input)]);
         let body = NativeDropoutBackward { p, result1: Saved::input(&out1), train };
@@ -53,7 +57,7 @@ pub(super) fn native_dropout_autograd(
             let input_t = &input_t_;
             ok(crate::ops::native_dropout_backward(input_t, &result1, dropout_scale(p, train))).map(Some)
         })?;
-        rt::set_tangent(&out0, t)?;
+        rt::set_tangent(&out0, Ok(t))?;
     }
     Ok((out0, out1))
 }

@@ -3,7 +3,7 @@
 //! Operators of the family `elementwise_loss`.
 
 #[allow(unused_imports)]
-use super::{D, a, args, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, calls, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::elementwise_loss as f;
 
@@ -56,15 +56,7 @@ pub(super) static MSE_LOSS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn mse_loss_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::mse_loss(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        arg(a, 2)?,
-        arg(a, 3)?,
-        &arg::<String>(a, 4)?,
-        arg::<Option<Tensor>>(a, 5)?.as_ref(),
-    )?
-    .into_values()
+    calls::boxed_t_t_ob_ob_s_ot_to_t(ops::mse_loss, a)
 }
 fn mse_loss_adaptor(
     input: &Tensor,
@@ -74,12 +66,16 @@ fn mse_loss_adaptor(
     reduction: &str,
     weight: Option<&Tensor>,
 ) -> Result<Tensor> {
-    if let Some(_seen) =
-        watched(&MSE_LOSS_INFO, &[&input, &target, &size_average, &reduce, &reduction, &weight])
-    {
-        return ops::mse_loss(input, target, size_average, reduce, reduction, weight);
-    }
-    fallback(&MSE_LOSS_INFO, &[&input, &target, &size_average, &reduce, &reduction, &weight])
+    calls::adapt_t_t_ob_ob_s_ot_to_t(
+        &MSE_LOSS_INFO,
+        ops::mse_loss,
+        input,
+        target,
+        size_average,
+        reduce,
+        reduction,
+        weight,
+    )
 }
 
 /// Type of [`L1_LOSS`].
@@ -120,15 +116,7 @@ pub(super) static L1_LOSS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn l1_loss_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::l1_loss(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        arg(a, 2)?,
-        arg(a, 3)?,
-        &arg::<String>(a, 4)?,
-        arg::<Option<Tensor>>(a, 5)?.as_ref(),
-    )?
-    .into_values()
+    calls::boxed_t_t_ob_ob_s_ot_to_t(ops::l1_loss, a)
 }
 fn l1_loss_adaptor(
     input: &Tensor,
@@ -138,12 +126,16 @@ fn l1_loss_adaptor(
     reduction: &str,
     weight: Option<&Tensor>,
 ) -> Result<Tensor> {
-    if let Some(_seen) =
-        watched(&L1_LOSS_INFO, &[&input, &target, &size_average, &reduce, &reduction, &weight])
-    {
-        return ops::l1_loss(input, target, size_average, reduce, reduction, weight);
-    }
-    fallback(&L1_LOSS_INFO, &[&input, &target, &size_average, &reduce, &reduction, &weight])
+    calls::adapt_t_t_ob_ob_s_ot_to_t(
+        &L1_LOSS_INFO,
+        ops::l1_loss,
+        input,
+        target,
+        size_average,
+        reduce,
+        reduction,
+        weight,
+    )
 }
 
 fn smooth_l1_loss_cpu(
@@ -197,14 +189,14 @@ pub(super) static SMOOTH_L1_LOSS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn smooth_l1_loss_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::smooth_l1_loss(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        arg(a, 2)?,
-        arg(a, 3)?,
-        &arg::<String>(a, 4)?,
-        arg(a, 5)?,
-    )?
+    or_return!(ops::smooth_l1_loss(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        &or_return!(arg::<String>(a, 4)),
+        or_return!(arg(a, 5))
+    ))
     .into_values()
 }
 fn smooth_l1_loss_adaptor(
@@ -215,12 +207,9 @@ fn smooth_l1_loss_adaptor(
     reduction: &str,
     beta: f64,
 ) -> Result<Tensor> {
-    if let Some(_seen) =
-        watched(&SMOOTH_L1_LOSS_INFO, &[&input, &target, &size_average, &reduce, &reduction, &beta])
-    {
-        return ops::smooth_l1_loss(input, target, size_average, reduce, reduction, beta);
-    }
-    fallback(&SMOOTH_L1_LOSS_INFO, &[&input, &target, &size_average, &reduce, &reduction, &beta])
+    adapted(&SMOOTH_L1_LOSS_INFO, &[&input, &target, &size_average, &reduce, &reduction, &beta], &mut |()| {
+        ops::smooth_l1_loss(input, target, size_average, reduce, reduction, beta)
+    })
 }
 
 fn huber_loss_cpu(
@@ -269,13 +258,13 @@ pub(super) static HUBER_LOSS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn huber_loss_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::huber_loss(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        &arg::<String>(a, 2)?,
-        arg(a, 3)?,
-        arg::<Option<Tensor>>(a, 4)?.as_ref(),
-    )?
+    or_return!(ops::huber_loss(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        &or_return!(arg::<String>(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg::<Option<Tensor>>(a, 4)).as_ref()
+    ))
     .into_values()
 }
 fn huber_loss_adaptor(
@@ -285,10 +274,9 @@ fn huber_loss_adaptor(
     delta: f64,
     weight: Option<&Tensor>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&HUBER_LOSS_INFO, &[&input, &target, &reduction, &delta, &weight]) {
-        return ops::huber_loss(input, target, reduction, delta, weight);
-    }
-    fallback(&HUBER_LOSS_INFO, &[&input, &target, &reduction, &delta, &weight])
+    adapted(&HUBER_LOSS_INFO, &[&input, &target, &reduction, &delta, &weight], &mut |()| {
+        ops::huber_loss(input, target, reduction, delta, weight)
+    })
 }
 
 fn binary_cross_entropy_cpu(
@@ -351,15 +339,7 @@ pub(super) static BINARY_CROSS_ENTROPY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn binary_cross_entropy_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::binary_cross_entropy(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        arg::<Option<Tensor>>(a, 2)?.as_ref(),
-        arg(a, 3)?,
-        arg(a, 4)?,
-        &arg::<String>(a, 5)?,
-    )?
-    .into_values()
+    calls::boxed_t_t_ot_ob_ob_s_to_t(ops::binary_cross_entropy, a)
 }
 fn binary_cross_entropy_adaptor(
     input: &Tensor,
@@ -369,12 +349,16 @@ fn binary_cross_entropy_adaptor(
     reduce: Option<bool>,
     reduction: &str,
 ) -> Result<Tensor> {
-    if let Some(_seen) =
-        watched(&BINARY_CROSS_ENTROPY_INFO, &[&input, &target, &weight, &size_average, &reduce, &reduction])
-    {
-        return ops::binary_cross_entropy(input, target, weight, size_average, reduce, reduction);
-    }
-    fallback(&BINARY_CROSS_ENTROPY_INFO, &[&input, &target, &weight, &size_average, &reduce, &reduction])
+    calls::adapt_t_t_ot_ob_ob_s_to_t(
+        &BINARY_CROSS_ENTROPY_INFO,
+        ops::binary_cross_entropy,
+        input,
+        target,
+        weight,
+        size_average,
+        reduce,
+        reduction,
+    )
 }
 
 fn binary_cross_entropy_with_logits_cpu(
@@ -455,15 +439,15 @@ pub(super) static BINARY_CROSS_ENTROPY_WITH_LOGITS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn binary_cross_entropy_with_logits_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::binary_cross_entropy_with_logits(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        arg::<Option<Tensor>>(a, 2)?.as_ref(),
-        arg(a, 3)?,
-        arg(a, 4)?,
-        &arg::<String>(a, 5)?,
-        arg::<Option<Tensor>>(a, 6)?.as_ref(),
-    )?
+    or_return!(ops::binary_cross_entropy_with_logits(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(arg::<Option<Tensor>>(a, 2)).as_ref(),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        &or_return!(arg::<String>(a, 5)),
+        or_return!(arg::<Option<Tensor>>(a, 6)).as_ref()
+    ))
     .into_values()
 }
 fn binary_cross_entropy_with_logits_adaptor(
@@ -475,23 +459,20 @@ fn binary_cross_entropy_with_logits_adaptor(
     reduction: &str,
     pos_weight: Option<&Tensor>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(
+    adapted(
         &BINARY_CROSS_ENTROPY_WITH_LOGITS_INFO,
         &[&input, &target, &weight, &size_average, &reduce, &reduction, &pos_weight],
-    ) {
-        return ops::binary_cross_entropy_with_logits(
-            input,
-            target,
-            weight,
-            size_average,
-            reduce,
-            reduction,
-            pos_weight,
-        );
-    }
-    fallback(
-        &BINARY_CROSS_ENTROPY_WITH_LOGITS_INFO,
-        &[&input, &target, &weight, &size_average, &reduce, &reduction, &pos_weight],
+        &mut |()| {
+            ops::binary_cross_entropy_with_logits(
+                input,
+                target,
+                weight,
+                size_average,
+                reduce,
+                reduction,
+                pos_weight,
+            )
+        },
     )
 }
 
@@ -532,14 +513,14 @@ pub(super) static KL_DIV_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn kl_div_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::kl_div(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        arg(a, 2)?,
-        arg(a, 3)?,
-        &arg::<String>(a, 4)?,
-        arg(a, 5)?,
-    )?
+    or_return!(ops::kl_div(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        &or_return!(arg::<String>(a, 4)),
+        or_return!(arg(a, 5))
+    ))
     .into_values()
 }
 fn kl_div_adaptor(
@@ -550,12 +531,9 @@ fn kl_div_adaptor(
     reduction: &str,
     log_target: bool,
 ) -> Result<Tensor> {
-    if let Some(_seen) =
-        watched(&KL_DIV_INFO, &[&input, &target, &size_average, &reduce, &reduction, &log_target])
-    {
-        return ops::kl_div(input, target, size_average, reduce, reduction, log_target);
-    }
-    fallback(&KL_DIV_INFO, &[&input, &target, &size_average, &reduce, &reduction, &log_target])
+    adapted(&KL_DIV_INFO, &[&input, &target, &size_average, &reduce, &reduction, &log_target], &mut |()| {
+        ops::kl_div(input, target, size_average, reduce, reduction, log_target)
+    })
 }
 
 /// Type of [`HINGE_EMBEDDING_LOSS`].
@@ -596,14 +574,14 @@ pub(super) static HINGE_EMBEDDING_LOSS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn hinge_embedding_loss_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::hinge_embedding_loss(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        &arg::<String>(a, 5)?,
-    )?
+    or_return!(ops::hinge_embedding_loss(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        &or_return!(arg::<String>(a, 5))
+    ))
     .into_values()
 }
 fn hinge_embedding_loss_adaptor(
@@ -614,12 +592,11 @@ fn hinge_embedding_loss_adaptor(
     reduce: Option<bool>,
     reduction: &str,
 ) -> Result<Tensor> {
-    if let Some(_seen) =
-        watched(&HINGE_EMBEDDING_LOSS_INFO, &[&input, &target, &margin, &size_average, &reduce, &reduction])
-    {
-        return ops::hinge_embedding_loss(input, target, margin, size_average, reduce, reduction);
-    }
-    fallback(&HINGE_EMBEDDING_LOSS_INFO, &[&input, &target, &margin, &size_average, &reduce, &reduction])
+    adapted(
+        &HINGE_EMBEDDING_LOSS_INFO,
+        &[&input, &target, &margin, &size_average, &reduce, &reduction],
+        &mut |()| ops::hinge_embedding_loss(input, target, margin, size_average, reduce, reduction),
+    )
 }
 
 /// Type of [`MARGIN_RANKING_LOSS`].
@@ -670,16 +647,7 @@ pub(super) static MARGIN_RANKING_LOSS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn margin_ranking_loss_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::margin_ranking_loss(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        tensor_arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        &arg::<String>(a, 6)?,
-    )?
-    .into_values()
+    calls::boxed_t_t_t_f_ob_ob_s_to_t(ops::margin_ranking_loss, a)
 }
 fn margin_ranking_loss_adaptor(
     input1: &Tensor,
@@ -690,15 +658,16 @@ fn margin_ranking_loss_adaptor(
     reduce: Option<bool>,
     reduction: &str,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(
+    calls::adapt_t_t_t_f_ob_ob_s_to_t(
         &MARGIN_RANKING_LOSS_INFO,
-        &[&input1, &input2, &target, &margin, &size_average, &reduce, &reduction],
-    ) {
-        return ops::margin_ranking_loss(input1, input2, target, margin, size_average, reduce, reduction);
-    }
-    fallback(
-        &MARGIN_RANKING_LOSS_INFO,
-        &[&input1, &input2, &target, &margin, &size_average, &reduce, &reduction],
+        ops::margin_ranking_loss,
+        input1,
+        input2,
+        target,
+        margin,
+        size_average,
+        reduce,
+        reduction,
     )
 }
 
@@ -747,14 +716,7 @@ pub(super) static SOFT_MARGIN_LOSS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn soft_margin_loss_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::soft_margin_loss(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        arg(a, 2)?,
-        arg(a, 3)?,
-        &arg::<String>(a, 4)?,
-    )?
-    .into_values()
+    calls::boxed_t_t_ob_ob_s_to_t(ops::soft_margin_loss, a)
 }
 fn soft_margin_loss_adaptor(
     input: &Tensor,
@@ -763,12 +725,15 @@ fn soft_margin_loss_adaptor(
     reduce: Option<bool>,
     reduction: &str,
 ) -> Result<Tensor> {
-    if let Some(_seen) =
-        watched(&SOFT_MARGIN_LOSS_INFO, &[&input, &target, &size_average, &reduce, &reduction])
-    {
-        return ops::soft_margin_loss(input, target, size_average, reduce, reduction);
-    }
-    fallback(&SOFT_MARGIN_LOSS_INFO, &[&input, &target, &size_average, &reduce, &reduction])
+    calls::adapt_t_t_ob_ob_s_to_t(
+        &SOFT_MARGIN_LOSS_INFO,
+        ops::soft_margin_loss,
+        input,
+        target,
+        size_average,
+        reduce,
+        reduction,
+    )
 }
 
 /// Type of [`MULTILABEL_SOFT_MARGIN_LOSS`].
@@ -810,15 +775,7 @@ pub(super) static MULTILABEL_SOFT_MARGIN_LOSS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn multilabel_soft_margin_loss_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::multilabel_soft_margin_loss(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        arg::<Option<Tensor>>(a, 2)?.as_ref(),
-        arg(a, 3)?,
-        arg(a, 4)?,
-        &arg::<String>(a, 5)?,
-    )?
-    .into_values()
+    calls::boxed_t_t_ot_ob_ob_s_to_t(ops::multilabel_soft_margin_loss, a)
 }
 fn multilabel_soft_margin_loss_adaptor(
     input: &Tensor,
@@ -828,15 +785,15 @@ fn multilabel_soft_margin_loss_adaptor(
     reduce: Option<bool>,
     reduction: &str,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(
+    calls::adapt_t_t_ot_ob_ob_s_to_t(
         &MULTILABEL_SOFT_MARGIN_LOSS_INFO,
-        &[&input, &target, &weight, &size_average, &reduce, &reduction],
-    ) {
-        return ops::multilabel_soft_margin_loss(input, target, weight, size_average, reduce, reduction);
-    }
-    fallback(
-        &MULTILABEL_SOFT_MARGIN_LOSS_INFO,
-        &[&input, &target, &weight, &size_average, &reduce, &reduction],
+        ops::multilabel_soft_margin_loss,
+        input,
+        target,
+        weight,
+        size_average,
+        reduce,
+        reduction,
     )
 }
 
@@ -896,16 +853,16 @@ pub(super) static MULTI_MARGIN_LOSS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn multi_margin_loss_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::multi_margin_loss(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg::<Option<Tensor>>(a, 4)?.as_ref(),
-        arg(a, 5)?,
-        arg(a, 6)?,
-        &arg::<String>(a, 7)?,
-    )?
+    or_return!(ops::multi_margin_loss(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg::<Option<Tensor>>(a, 4)).as_ref(),
+        or_return!(arg(a, 5)),
+        or_return!(arg(a, 6)),
+        &or_return!(arg::<String>(a, 7))
+    ))
     .into_values()
 }
 fn multi_margin_loss_adaptor(
@@ -918,15 +875,10 @@ fn multi_margin_loss_adaptor(
     reduce: Option<bool>,
     reduction: &str,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(
+    adapted(
         &MULTI_MARGIN_LOSS_INFO,
         &[&input, &target, &p, &margin, &weight, &size_average, &reduce, &reduction],
-    ) {
-        return ops::multi_margin_loss(input, target, p, margin, weight, size_average, reduce, reduction);
-    }
-    fallback(
-        &MULTI_MARGIN_LOSS_INFO,
-        &[&input, &target, &p, &margin, &weight, &size_average, &reduce, &reduction],
+        &mut |()| ops::multi_margin_loss(input, target, p, margin, weight, size_average, reduce, reduction),
     )
 }
 
@@ -971,14 +923,7 @@ pub(super) static MULTILABEL_MARGIN_LOSS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn multilabel_margin_loss_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::multilabel_margin_loss(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        arg(a, 2)?,
-        arg(a, 3)?,
-        &arg::<String>(a, 4)?,
-    )?
-    .into_values()
+    calls::boxed_t_t_ob_ob_s_to_t(ops::multilabel_margin_loss, a)
 }
 fn multilabel_margin_loss_adaptor(
     input: &Tensor,
@@ -987,12 +932,15 @@ fn multilabel_margin_loss_adaptor(
     reduce: Option<bool>,
     reduction: &str,
 ) -> Result<Tensor> {
-    if let Some(_seen) =
-        watched(&MULTILABEL_MARGIN_LOSS_INFO, &[&input, &target, &size_average, &reduce, &reduction])
-    {
-        return ops::multilabel_margin_loss(input, target, size_average, reduce, reduction);
-    }
-    fallback(&MULTILABEL_MARGIN_LOSS_INFO, &[&input, &target, &size_average, &reduce, &reduction])
+    calls::adapt_t_t_ob_ob_s_to_t(
+        &MULTILABEL_MARGIN_LOSS_INFO,
+        ops::multilabel_margin_loss,
+        input,
+        target,
+        size_average,
+        reduce,
+        reduction,
+    )
 }
 
 /// Type of [`TRIPLET_MARGIN_LOSS`].
@@ -1050,18 +998,18 @@ pub(super) static TRIPLET_MARGIN_LOSS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn triplet_margin_loss_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::triplet_margin_loss(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        tensor_arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-        arg(a, 7)?,
-        arg(a, 8)?,
-        &arg::<String>(a, 9)?,
-    )?
+    or_return!(ops::triplet_margin_loss(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(tensor_arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5)),
+        or_return!(arg(a, 6)),
+        or_return!(arg(a, 7)),
+        or_return!(arg(a, 8)),
+        &or_return!(arg::<String>(a, 9))
+    ))
     .into_values()
 }
 fn triplet_margin_loss_adaptor(
@@ -1076,26 +1024,23 @@ fn triplet_margin_loss_adaptor(
     reduce: Option<bool>,
     reduction: &str,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(
+    adapted(
         &TRIPLET_MARGIN_LOSS_INFO,
         &[&anchor, &positive, &negative, &margin, &p, &eps, &swap, &size_average, &reduce, &reduction],
-    ) {
-        return ops::triplet_margin_loss(
-            anchor,
-            positive,
-            negative,
-            margin,
-            p,
-            eps,
-            swap,
-            size_average,
-            reduce,
-            reduction,
-        );
-    }
-    fallback(
-        &TRIPLET_MARGIN_LOSS_INFO,
-        &[&anchor, &positive, &negative, &margin, &p, &eps, &swap, &size_average, &reduce, &reduction],
+        &mut |()| {
+            ops::triplet_margin_loss(
+                anchor,
+                positive,
+                negative,
+                margin,
+                p,
+                eps,
+                swap,
+                size_average,
+                reduce,
+                reduction,
+            )
+        },
     )
 }
 
@@ -1142,16 +1087,7 @@ pub(super) static COSINE_EMBEDDING_LOSS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn cosine_embedding_loss_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::cosine_embedding_loss(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        tensor_arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        &arg::<String>(a, 6)?,
-    )?
-    .into_values()
+    calls::boxed_t_t_t_f_ob_ob_s_to_t(ops::cosine_embedding_loss, a)
 }
 fn cosine_embedding_loss_adaptor(
     input1: &Tensor,
@@ -1162,15 +1098,16 @@ fn cosine_embedding_loss_adaptor(
     reduce: Option<bool>,
     reduction: &str,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(
+    calls::adapt_t_t_t_f_ob_ob_s_to_t(
         &COSINE_EMBEDDING_LOSS_INFO,
-        &[&input1, &input2, &target, &margin, &size_average, &reduce, &reduction],
-    ) {
-        return ops::cosine_embedding_loss(input1, input2, target, margin, size_average, reduce, reduction);
-    }
-    fallback(
-        &COSINE_EMBEDDING_LOSS_INFO,
-        &[&input1, &input2, &target, &margin, &size_average, &reduce, &reduction],
+        ops::cosine_embedding_loss,
+        input1,
+        input2,
+        target,
+        margin,
+        size_average,
+        reduce,
+        reduction,
     )
 }
 
@@ -1209,14 +1146,14 @@ pub(super) static GAUSSIAN_NLL_LOSS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn gaussian_nll_loss_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::gaussian_nll_loss(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        tensor_arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        &arg::<String>(a, 5)?,
-    )?
+    or_return!(ops::gaussian_nll_loss(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(tensor_arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        &or_return!(arg::<String>(a, 5))
+    ))
     .into_values()
 }
 fn gaussian_nll_loss_adaptor(
@@ -1227,10 +1164,9 @@ fn gaussian_nll_loss_adaptor(
     eps: f64,
     reduction: &str,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&GAUSSIAN_NLL_LOSS_INFO, &[&input, &target, &var, &full, &eps, &reduction]) {
-        return ops::gaussian_nll_loss(input, target, var, full, eps, reduction);
-    }
-    fallback(&GAUSSIAN_NLL_LOSS_INFO, &[&input, &target, &var, &full, &eps, &reduction])
+    adapted(&GAUSSIAN_NLL_LOSS_INFO, &[&input, &target, &var, &full, &eps, &reduction], &mut |()| {
+        ops::gaussian_nll_loss(input, target, var, full, eps, reduction)
+    })
 }
 
 /// Type of [`GAUSSIAN_NLL_LOSS_OF`].
@@ -1268,14 +1204,14 @@ pub(super) static GAUSSIAN_NLL_LOSS_OF_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn gaussian_nll_loss_of_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::gaussian_nll_loss_of(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        &arg::<String>(a, 5)?,
-    )?
+    or_return!(ops::gaussian_nll_loss_of(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        &or_return!(arg::<String>(a, 5))
+    ))
     .into_values()
 }
 fn gaussian_nll_loss_of_adaptor(
@@ -1286,12 +1222,9 @@ fn gaussian_nll_loss_of_adaptor(
     eps: f64,
     reduction: &str,
 ) -> Result<Tensor> {
-    if let Some(_seen) =
-        watched(&GAUSSIAN_NLL_LOSS_OF_INFO, &[&input, &target, &var, &full, &eps, &reduction])
-    {
-        return ops::gaussian_nll_loss_of(input, target, var, full, eps, reduction);
-    }
-    fallback(&GAUSSIAN_NLL_LOSS_OF_INFO, &[&input, &target, &var, &full, &eps, &reduction])
+    adapted(&GAUSSIAN_NLL_LOSS_OF_INFO, &[&input, &target, &var, &full, &eps, &reduction], &mut |()| {
+        ops::gaussian_nll_loss_of(input, target, var, full, eps, reduction)
+    })
 }
 
 /// Type of [`POISSON_NLL_LOSS`].
@@ -1338,16 +1271,16 @@ pub(super) static POISSON_NLL_LOSS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn poisson_nll_loss_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::poisson_nll_loss(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-        &arg::<String>(a, 7)?,
-    )?
+    or_return!(ops::poisson_nll_loss(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5)),
+        or_return!(arg(a, 6)),
+        &or_return!(arg::<String>(a, 7))
+    ))
     .into_values()
 }
 fn poisson_nll_loss_adaptor(
@@ -1360,15 +1293,10 @@ fn poisson_nll_loss_adaptor(
     reduce: Option<bool>,
     reduction: &str,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(
+    adapted(
         &POISSON_NLL_LOSS_INFO,
         &[&input, &target, &log_input, &full, &size_average, &eps, &reduce, &reduction],
-    ) {
-        return ops::poisson_nll_loss(input, target, log_input, full, size_average, eps, reduce, reduction);
-    }
-    fallback(
-        &POISSON_NLL_LOSS_INFO,
-        &[&input, &target, &log_input, &full, &size_average, &eps, &reduce, &reduction],
+        &mut |()| ops::poisson_nll_loss(input, target, log_input, full, size_average, eps, reduce, reduction),
     )
 }
 
@@ -1409,13 +1337,18 @@ pub(super) static COSINE_SIMILARITY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn cosine_similarity_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::cosine_similarity(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
+    or_return!(ops::cosine_similarity(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3))
+    ))
+    .into_values()
 }
 fn cosine_similarity_adaptor(x1: &Tensor, x2: &Tensor, dim: i64, eps: f64) -> Result<Tensor> {
-    if let Some(_seen) = watched(&COSINE_SIMILARITY_INFO, &[&x1, &x2, &dim, &eps]) {
-        return ops::cosine_similarity(x1, x2, dim, eps);
-    }
-    fallback(&COSINE_SIMILARITY_INFO, &[&x1, &x2, &dim, &eps])
+    adapted(&COSINE_SIMILARITY_INFO, &[&x1, &x2, &dim, &eps], &mut |()| {
+        ops::cosine_similarity(x1, x2, dim, eps)
+    })
 }
 
 /// Type of [`PAIRWISE_DISTANCE`].
@@ -1449,14 +1382,19 @@ pub(super) static PAIRWISE_DISTANCE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn pairwise_distance_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::pairwise_distance(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
-        .into_values()
+    or_return!(ops::pairwise_distance(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4))
+    ))
+    .into_values()
 }
 fn pairwise_distance_adaptor(x1: &Tensor, x2: &Tensor, p: f64, eps: f64, keepdim: bool) -> Result<Tensor> {
-    if let Some(_seen) = watched(&PAIRWISE_DISTANCE_INFO, &[&x1, &x2, &p, &eps, &keepdim]) {
-        return ops::pairwise_distance(x1, x2, p, eps, keepdim);
-    }
-    fallback(&PAIRWISE_DISTANCE_INFO, &[&x1, &x2, &p, &eps, &keepdim])
+    adapted(&PAIRWISE_DISTANCE_INFO, &[&x1, &x2, &p, &eps, &keepdim], &mut |()| {
+        ops::pairwise_distance(x1, x2, p, eps, keepdim)
+    })
 }
 
 /// Type of [`NORMALIZE`].
@@ -1491,18 +1429,21 @@ pub(super) static NORMALIZE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn normalize_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::normalize(tensor_arg(a, 0)?, arg(a, 1)?, &arg::<Vec<i64>>(a, 2)?, arg(a, 3)?)?.into_values()
+    or_return!(ops::normalize(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        &or_return!(arg::<Vec<i64>>(a, 2)),
+        or_return!(arg(a, 3))
+    ))
+    .into_values()
 }
 fn normalize_adaptor(input: &Tensor, p: f64, dim: &[i64], eps: f64) -> Result<Tensor> {
-    if let Some(_seen) = watched(&NORMALIZE_INFO, &[&input, &p, &dim, &eps]) {
-        return ops::normalize(input, p, dim, eps);
-    }
-    fallback(&NORMALIZE_INFO, &[&input, &p, &dim, &eps])
+    adapted(&NORMALIZE_INFO, &[&input, &p, &dim, &eps], &mut |()| ops::normalize(input, p, dim, eps))
 }
 
 fn normalize_out_cpu(input: &Tensor, p: f64, dim: &[i64], eps: f64, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("div", &[input], &[&*out])?;
-    let r = f::normalize(input, p, dim, eps)?;
+    let r = or_return!(f::normalize(input, p, dim, eps));
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`NORMALIZE_OUT`].
@@ -1536,16 +1477,23 @@ pub(super) static NORMALIZE_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&NORMALIZE_INFO),
 };
 fn normalize_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 4)?;
-    ops::normalize_out(tensor_arg(a, 0)?, arg(a, 1)?, &arg::<Vec<i64>>(a, 2)?, arg(a, 3)?, &mut out)?;
+    let mut out = or_return!(arg::<Tensor>(a, 4));
+    or_return!(ops::normalize_out(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        &or_return!(arg::<Vec<i64>>(a, 2)),
+        or_return!(arg(a, 3)),
+        &mut out
+    ));
     Ok(vec![out.into_value()])
 }
 fn normalize_out_adaptor(input: &Tensor, p: f64, dim: &[i64], eps: f64, out: &mut Tensor) -> Result<()> {
-    if let Some(_seen) = watched(&NORMALIZE_OUT_INFO, &[&input, &p, &dim, &eps, &&*out]) {
+    let values_: &[&dyn AsValue] = &[&input, &p, &dim, &eps, &&*out];
+    if let Some(_seen) = watched(&NORMALIZE_OUT_INFO, values_) {
         return ops::normalize_out(input, p, dim, eps, out);
     }
-    let v = call_fallback(&NORMALIZE_OUT_INFO, &[&input, &p, &dim, &eps, &&*out])?;
-    *out = arg(&v, 0)?;
+    let v = or_return!(call_fallback(&NORMALIZE_OUT_INFO, values_));
+    *out = or_return!(arg(&v, 0));
     Ok(())
 }
 
@@ -1573,11 +1521,8 @@ pub(super) static ONE_HOT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn one_hot_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::one_hot(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
+    calls::boxed_t_i_to_t(ops::one_hot, a)
 }
 fn one_hot_adaptor(tensor: &Tensor, num_classes: i64) -> Result<Tensor> {
-    if let Some(_seen) = watched(&ONE_HOT_INFO, &[&tensor, &num_classes]) {
-        return ops::one_hot(tensor, num_classes);
-    }
-    fallback(&ONE_HOT_INFO, &[&tensor, &num_classes])
+    calls::adapt_t_i_to_t(&ONE_HOT_INFO, ops::one_hot, tensor, num_classes)
 }

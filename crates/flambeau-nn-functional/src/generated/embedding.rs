@@ -3,7 +3,7 @@
 //! Operators of the family `embedding`.
 
 #[allow(unused_imports)]
-use super::{D, a, args, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, calls, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::embedding as f;
 
@@ -11,7 +11,7 @@ use crate::ops::embedding as f;
 pub type EmbeddingLookupKernel = fn(&args::EmbeddingLookup, &Tensor) -> Result<()>;
 /// The kernels of `embedding`.
 pub static EMBEDDING_LOOKUP_KERNEL: Kernel<EmbeddingLookupKernel> =
-    Kernel::new(f::embedding_lookup_cpu, &[&EMBEDDING_LOOKUP]);
+    Kernel::new(f::embedding_lookup_cpu, &[EMBEDDING_LOOKUP.any()]);
 
 fn embedding_lookup_slot(
     weight: &Tensor,
@@ -21,11 +21,12 @@ fn embedding_lookup_slot(
     sparse: bool,
 ) -> Result<Tensor> {
     let given = args::EmbeddingLookup { weight, indices, padding_idx, scale_grad_by_freq, sparse };
-    let m = f::embedding_lookup_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = EMBEDDING_LOOKUP_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::embedding_lookup_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(
+        EMBEDDING_LOOKUP_KERNEL
+            .run(m.device, &mut |kernel: EmbeddingLookupKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`EMBEDDING_LOOKUP`].
@@ -66,8 +67,14 @@ pub(super) static EMBEDDING_LOOKUP_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn embedding_lookup_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::embedding_lookup(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
-        .into_values()
+    or_return!(ops::embedding_lookup(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4))
+    ))
+    .into_values()
 }
 fn embedding_lookup_adaptor(
     weight: &Tensor,
@@ -76,19 +83,18 @@ fn embedding_lookup_adaptor(
     scale_grad_by_freq: bool,
     sparse: bool,
 ) -> Result<Tensor> {
-    if let Some(_seen) =
-        watched(&EMBEDDING_LOOKUP_INFO, &[&weight, &indices, &padding_idx, &scale_grad_by_freq, &sparse])
-    {
-        return ops::embedding_lookup(weight, indices, padding_idx, scale_grad_by_freq, sparse);
-    }
-    fallback(&EMBEDDING_LOOKUP_INFO, &[&weight, &indices, &padding_idx, &scale_grad_by_freq, &sparse])
+    adapted(
+        &EMBEDDING_LOOKUP_INFO,
+        &[&weight, &indices, &padding_idx, &scale_grad_by_freq, &sparse],
+        &mut |()| ops::embedding_lookup(weight, indices, padding_idx, scale_grad_by_freq, sparse),
+    )
 }
 
 /// A back end's kernel of `embedding_dense_backward`.
 pub type EmbeddingDenseBackwardKernel = fn(&args::EmbeddingDenseBackward, &Tensor) -> Result<()>;
 /// The kernels of `embedding_dense_backward`.
 pub static EMBEDDING_DENSE_BACKWARD_KERNEL: Kernel<EmbeddingDenseBackwardKernel> =
-    Kernel::new(f::embedding_dense_backward_cpu, &[&EMBEDDING_DENSE_BACKWARD]);
+    Kernel::new(f::embedding_dense_backward_cpu, &[EMBEDDING_DENSE_BACKWARD.any()]);
 
 fn embedding_dense_backward_slot(
     grad_output: &Tensor,
@@ -99,11 +105,12 @@ fn embedding_dense_backward_slot(
 ) -> Result<Tensor> {
     let given =
         args::EmbeddingDenseBackward { grad_output, indices, num_weights, padding_idx, scale_grad_by_freq };
-    let m = f::embedding_dense_backward_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = EMBEDDING_DENSE_BACKWARD_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::embedding_dense_backward_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(
+        EMBEDDING_DENSE_BACKWARD_KERNEL
+            .run(m.device, &mut |kernel: EmbeddingDenseBackwardKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`EMBEDDING_DENSE_BACKWARD`].
@@ -144,8 +151,7 @@ pub(super) static EMBEDDING_DENSE_BACKWARD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn embedding_dense_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::embedding_dense_backward(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
-        .into_values()
+    calls::boxed_t_t_i_i_b_to_t(ops::embedding_dense_backward, a)
 }
 fn embedding_dense_backward_adaptor(
     grad_output: &Tensor,
@@ -154,21 +160,14 @@ fn embedding_dense_backward_adaptor(
     padding_idx: i64,
     scale_grad_by_freq: bool,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(
+    calls::adapt_t_t_i_i_b_to_t(
         &EMBEDDING_DENSE_BACKWARD_INFO,
-        &[&grad_output, &indices, &num_weights, &padding_idx, &scale_grad_by_freq],
-    ) {
-        return ops::embedding_dense_backward(
-            grad_output,
-            indices,
-            num_weights,
-            padding_idx,
-            scale_grad_by_freq,
-        );
-    }
-    fallback(
-        &EMBEDDING_DENSE_BACKWARD_INFO,
-        &[&grad_output, &indices, &num_weights, &padding_idx, &scale_grad_by_freq],
+        ops::embedding_dense_backward,
+        grad_output,
+        indices,
+        num_weights,
+        padding_idx,
+        scale_grad_by_freq,
     )
 }
 
@@ -207,15 +206,15 @@ pub(super) static EMBEDDING_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn embedding_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::embedding(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-    )?
+    or_return!(ops::embedding(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5)),
+        or_return!(arg(a, 6))
+    ))
     .into_values()
 }
 fn embedding_adaptor(
@@ -227,15 +226,10 @@ fn embedding_adaptor(
     scale_grad_by_freq: bool,
     sparse: bool,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(
+    adapted(
         &EMBEDDING_INFO,
         &[&input, &weight, &padding_idx, &max_norm, &norm_type, &scale_grad_by_freq, &sparse],
-    ) {
-        return ops::embedding(input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse);
-    }
-    fallback(
-        &EMBEDDING_INFO,
-        &[&input, &weight, &padding_idx, &max_norm, &norm_type, &scale_grad_by_freq, &sparse],
+        &mut |()| ops::embedding(input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse),
     )
 }
 
@@ -278,7 +272,12 @@ pub(super) static EMBEDDING_RENORM__INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn embedding_renorm_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::embedding_renorm_(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?;
+    or_return!(ops::embedding_renorm_(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3))
+    ));
     Ok(vec![a[0].clone()])
 }
 fn embedding_renorm_inplace_adaptor(
@@ -287,10 +286,9 @@ fn embedding_renorm_inplace_adaptor(
     max_norm: f64,
     norm_type: f64,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&EMBEDDING_RENORM__INFO, &[&self_, &indices, &max_norm, &norm_type]) {
-        return ops::embedding_renorm_(self_, indices, max_norm, norm_type);
-    }
-    call_fallback(&EMBEDDING_RENORM__INFO, &[&self_, &indices, &max_norm, &norm_type]).map(drop)
+    adapted(&EMBEDDING_RENORM__INFO, &[&self_, &indices, &max_norm, &norm_type], &mut |()| {
+        ops::embedding_renorm_(self_, indices, max_norm, norm_type)
+    })
 }
 
 /// Type of [`EMBEDDING_BAG`].
@@ -353,19 +351,19 @@ pub(super) static EMBEDDING_BAG_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn embedding_bag_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::embedding_bag(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        arg::<Option<Tensor>>(a, 2)?.as_ref(),
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        &arg::<String>(a, 6)?,
-        arg(a, 7)?,
-        arg::<Option<Tensor>>(a, 8)?.as_ref(),
-        arg(a, 9)?,
-        arg(a, 10)?,
-    )?
+    or_return!(ops::embedding_bag(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(arg::<Option<Tensor>>(a, 2)).as_ref(),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5)),
+        &or_return!(arg::<String>(a, 6)),
+        or_return!(arg(a, 7)),
+        or_return!(arg::<Option<Tensor>>(a, 8)).as_ref(),
+        or_return!(arg(a, 9)),
+        or_return!(arg(a, 10))
+    ))
     .into_values()
 }
 fn embedding_bag_adaptor(
@@ -381,7 +379,7 @@ fn embedding_bag_adaptor(
     include_last_offset: bool,
     padding_idx: Option<i64>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(
+    adapted(
         &EMBEDDING_BAG_INFO,
         &[
             &input,
@@ -396,35 +394,20 @@ fn embedding_bag_adaptor(
             &include_last_offset,
             &padding_idx,
         ],
-    ) {
-        return ops::embedding_bag(
-            input,
-            weight,
-            offsets,
-            max_norm,
-            norm_type,
-            scale_grad_by_freq,
-            mode,
-            sparse,
-            per_sample_weights,
-            include_last_offset,
-            padding_idx,
-        );
-    }
-    fallback(
-        &EMBEDDING_BAG_INFO,
-        &[
-            &input,
-            &weight,
-            &offsets,
-            &max_norm,
-            &norm_type,
-            &scale_grad_by_freq,
-            &mode,
-            &sparse,
-            &per_sample_weights,
-            &include_last_offset,
-            &padding_idx,
-        ],
+        &mut |()| {
+            ops::embedding_bag(
+                input,
+                weight,
+                offsets,
+                max_norm,
+                norm_type,
+                scale_grad_by_freq,
+                mode,
+                sparse,
+                per_sample_weights,
+                include_last_offset,
+                padding_idx,
+            )
+        },
     )
 }

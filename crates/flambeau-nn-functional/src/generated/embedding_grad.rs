@@ -30,15 +30,15 @@ impl Backward for EmbeddingLookupBackward {
         let scale_grad_by_freq = self.scale_grad_by_freq;
         let sparse = self.sparse;
         let weight_sizes = &self.weight_sizes[..];
-        let indices = &self.indices.unpack_last(cx, "indices")?;
-        let g0 = Some(embedding_weight_grad(
+        let indices = &or_return!(self.indices.unpack_last(cx, "indices"));
+        let g0 = Some(or_return!(embedding_weight_grad(
             grad,
             indices,
             weight_sizes,
             padding_idx,
             scale_grad_by_freq,
-            sparse,
-        )?);
+            sparse
+        )));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -54,7 +54,7 @@ fn embedding_lookup_tangent(
     scale_grad_by_freq: bool,
     sparse: bool,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
+    rt::jvp_one(&mut |()| -> Result<Option<Tensor>> {
         let weight_t_ = rt::tangent_or_zeros(weight)?;
         let weight_t = &weight_t_;
         ok(crate::ops::embedding_lookup(&weight_t, indices, padding_idx, scale_grad_by_freq, sparse))
@@ -71,8 +71,10 @@ pub(super) fn embedding_lookup_autograd(
 ) -> Result<Tensor> {
     rt::not_differentiable("embedding", "indices", indices)?;
     let rec = rt::recording(&[weight]);
-    let mut out =
-        rt::below(|| ops::embedding_lookup(weight, indices, padding_idx, scale_grad_by_freq, sparse))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::embedding_lookup(weight, indices, padding_idx, scale_grad_by_freq, sparse)
+    });
     if rec {
         let edges = Edges::of([Some(weight)]);
         let body = EmbeddingLookupBackward {
@@ -82,12 +84,12 @@ pub(super) fn embedding_lookup_autograd(
             sparse,
             weight_sizes: size_vec(weight.sizes()),
         };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[weight]) {
-        let t = embedding_lookup_tangent(weight, indices, padding_idx, scale_grad_by_freq, sparse)?;
-        rt::set_tangent(&out, t)?;
+        let t = embedding_lookup_tangent(weight, indices, padding_idx, scale_grad_by_freq, sparse);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -104,8 +106,8 @@ impl Backward for EmbeddingDenseBackwardBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let padding_idx = self.padding_idx;
         let scale_grad_by_freq = self.scale_grad_by_freq;
-        let indices = &self.indices.unpack_last(cx, "indices")?;
-        let g0 = Some(embedding_double_backward(grad, indices, padding_idx, scale_grad_by_freq)?);
+        let indices = &or_return!(self.indices.unpack_last(cx, "indices"));
+        let g0 = Some(or_return!(embedding_double_backward(grad, indices, padding_idx, scale_grad_by_freq)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -121,20 +123,17 @@ fn embedding_dense_backward_tangent(
     padding_idx: i64,
     scale_grad_by_freq: bool,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let duals: &[&Tensor] = &[grad_output];
-        rt::transposed(duals, &[grad_output], |mut a| {
-            let grad_output = a.one()?;
-            let r = ops::embedding_dense_backward(
-                grad_output,
-                indices,
-                num_weights,
-                padding_idx,
-                scale_grad_by_freq,
-            )?;
-            Ok(vec![r])
-        })
-        .map(|t| t.into_iter().next())
+    let duals: &[&Tensor] = &[grad_output];
+    rt::transposed_one(duals, &[grad_output], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
+        let grad_output = a.one()?;
+        let r = ops::embedding_dense_backward(
+            grad_output,
+            indices,
+            num_weights,
+            padding_idx,
+            scale_grad_by_freq,
+        )?;
+        Ok(vec![r])
     })
 }
 
@@ -147,9 +146,10 @@ pub(super) fn embedding_dense_backward_autograd(
 ) -> Result<Tensor> {
     rt::not_differentiable("embedding_dense_backward", "indices", indices)?;
     let rec = rt::recording(&[grad_output]);
-    let mut out = rt::below(|| {
+    let mut out = or_return!({
+        let _below = rt::Below::new();
         ops::embedding_dense_backward(grad_output, indices, num_weights, padding_idx, scale_grad_by_freq)
-    })?;
+    });
     if rec {
         let edges = Edges::of([Some(grad_output)]);
         let body = EmbeddingDenseBackwardBackward {
@@ -157,7 +157,7 @@ pub(super) fn embedding_dense_backward_autograd(
             padding_idx,
             scale_grad_by_freq,
         };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output]) {
@@ -167,8 +167,8 @@ pub(super) fn embedding_dense_backward_autograd(
             num_weights,
             padding_idx,
             scale_grad_by_freq,
-        )?;
-        rt::set_tangent(&out, t)?;
+        );
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -179,7 +179,7 @@ impl Backward for EmbeddingRenormBackward {
     const NAME: &'static str = "EmbeddingRenormBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let g0 = Some(no_derivative_for("embedding_renorm")?);
+        let g0 = Some(or_return!(no_derivative_for("embedding_renorm")));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
@@ -191,21 +191,26 @@ pub(super) fn embedding_renorm_inplace_autograd(
 ) -> Result<()> {
     rt::not_differentiable("embedding_renorm_", "indices", indices)?;
     let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
+    if rec {
+        or_return!(rt::check_inplace(self_));
+    }
+    if rec {
         let edges = Edges::of([Some(self_)]);
-        Some(edges)
-    } else {
-        None
-    };
-    rt::below(|| ops::embedding_renorm_(self_, indices, max_norm, norm_type))?;
-    if let Some(edges) = before {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::embedding_renorm_(self_, indices, max_norm, norm_type)
+        });
         let body = EmbeddingRenormBackward;
-        rt::rebase(self_, edges, body)?;
+        rt::rebase(self_, edges, body);
+    } else {
+        or_return!({
+            let _below = rt::Below::new();
+            ops::embedding_renorm_(self_, indices, max_norm, norm_type)
+        });
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| ok(no_derivative_for("embedding_renorm")).map(Some))?;
-        rt::set_tangent_inplace(self_, t)?;
+        rt::set_tangent_inplace(self_, Ok(t))?;
     }
     Ok(())
 }

@@ -3,22 +3,21 @@
 //! Operators of the family `linear`.
 
 #[allow(unused_imports)]
-use super::{D, a, args, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, calls, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::linear as f;
 
 /// A back end's kernel of `linear`.
 pub type LinearKernel = fn(&args::Linear, &Tensor) -> Result<()>;
 /// The kernels of `linear`.
-pub static LINEAR_KERNEL: Kernel<LinearKernel> = Kernel::new(f::linear_cpu, &[&LINEAR, &LINEAR_OUT]);
+pub static LINEAR_KERNEL: Kernel<LinearKernel> =
+    Kernel::new(f::linear_cpu, &[LINEAR.any(), LINEAR_OUT.any()]);
 
 fn linear_slot(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
     let given = args::Linear { input, weight, bias };
-    let m = f::linear_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = LINEAR_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::linear_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(LINEAR_KERNEL.run(m.device, &mut |kernel: LinearKernel| -> Result<()> { kernel(&given, &o) }));
     Ok(o)
 }
 /// Type of [`LINEAR`].
@@ -57,28 +56,31 @@ pub(super) static LINEAR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linear_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::linear(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg::<Option<Tensor>>(a, 2)?.as_ref())?.into_values()
+    or_return!(ops::linear(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(arg::<Option<Tensor>>(a, 2)).as_ref()
+    ))
+    .into_values()
 }
 fn linear_adaptor(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
-    if let Some(_seen) = watched(&LINEAR_INFO, &[&input, &weight, &bias]) {
-        return ops::linear(input, weight, bias);
-    }
-    fallback(&LINEAR_INFO, &[&input, &weight, &bias])
+    adapted(&LINEAR_INFO, &[&input, &weight, &bias], &mut |()| ops::linear(input, weight, bias))
 }
 
 fn linear_out_slot(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>, out: &mut Tensor) -> Result<()> {
     let given = args::Linear { input, weight, bias };
-    let m = f::linear_shape(&given)?;
-    let o0 = m.out(&OutDtype::EXACT, out, &{
+    let m = or_return!(f::linear_shape(&given));
+    let o0 = or_return!(m.out(&OutDtype::EXACT, out, &{
         let mut v: Vec<&Tensor> = Vec::new();
         v.push(input);
         v.push(weight);
         v.extend(bias);
         v
-    })?;
-    if let Some(kernel) = LINEAR_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, o0.tensor()))?;
-    }
+    }));
+    or_return!(
+        LINEAR_KERNEL
+            .run(m.device, &mut |kernel: LinearKernel| -> Result<()> { kernel(&given, o0.tensor()) })
+    );
     o0.finish()
 }
 /// Type of [`LINEAR_OUT`].
@@ -118,8 +120,13 @@ pub(super) static LINEAR_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&LINEAR_INFO),
 };
 fn linear_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 3)?;
-    ops::linear_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg::<Option<Tensor>>(a, 2)?.as_ref(), &mut out)?;
+    let mut out = or_return!(arg::<Tensor>(a, 3));
+    or_return!(ops::linear_out(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(arg::<Option<Tensor>>(a, 2)).as_ref(),
+        &mut out
+    ));
     Ok(vec![out.into_value()])
 }
 fn linear_out_adaptor(
@@ -128,11 +135,12 @@ fn linear_out_adaptor(
     bias: Option<&Tensor>,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(&LINEAR_OUT_INFO, &[&input, &weight, &bias, &&*out]) {
+    let values_: &[&dyn AsValue] = &[&input, &weight, &bias, &&*out];
+    if let Some(_seen) = watched(&LINEAR_OUT_INFO, values_) {
         return ops::linear_out(input, weight, bias, out);
     }
-    let v = call_fallback(&LINEAR_OUT_INFO, &[&input, &weight, &bias, &&*out])?;
-    *out = arg(&v, 0)?;
+    let v = or_return!(call_fallback(&LINEAR_OUT_INFO, values_));
+    *out = or_return!(arg(&v, 0));
     Ok(())
 }
 
@@ -172,12 +180,12 @@ pub(super) static BILINEAR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn bilinear_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::bilinear(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        tensor_arg(a, 2)?,
-        arg::<Option<Tensor>>(a, 3)?.as_ref(),
-    )?
+    or_return!(ops::bilinear(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(tensor_arg(a, 2)),
+        or_return!(arg::<Option<Tensor>>(a, 3)).as_ref()
+    ))
     .into_values()
 }
 fn bilinear_adaptor(
@@ -186,8 +194,7 @@ fn bilinear_adaptor(
     weight: &Tensor,
     bias: Option<&Tensor>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&BILINEAR_INFO, &[&input1, &input2, &weight, &bias]) {
-        return ops::bilinear(input1, input2, weight, bias);
-    }
-    fallback(&BILINEAR_INFO, &[&input1, &input2, &weight, &bias])
+    adapted(&BILINEAR_INFO, &[&input1, &input2, &weight, &bias], &mut |()| {
+        ops::bilinear(input1, input2, weight, bias)
+    })
 }

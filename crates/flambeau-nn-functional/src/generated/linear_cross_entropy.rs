@@ -3,7 +3,7 @@
 //! Operators of the family `linear_cross_entropy`.
 
 #[allow(unused_imports)]
-use super::{D, a, args, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, calls, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::linear_cross_entropy as f;
 
@@ -72,21 +72,21 @@ pub(super) static LINEAR_CROSS_ENTROPY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linear_cross_entropy_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::linear_cross_entropy(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        tensor_arg(a, 2)?,
-        arg::<Option<Tensor>>(a, 3)?.as_ref(),
-        arg::<Option<Tensor>>(a, 4)?.as_ref(),
-        &arg::<String>(a, 5)?,
-        arg(a, 6)?,
-        arg(a, 7)?,
-        arg(a, 8)?,
-        arg(a, 9)?,
-        arg::<Option<String>>(a, 10)?.as_deref(),
-        &arg::<String>(a, 11)?,
-        arg(a, 12)?,
-    )?
+    or_return!(ops::linear_cross_entropy(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(tensor_arg(a, 2)),
+        or_return!(arg::<Option<Tensor>>(a, 3)).as_ref(),
+        or_return!(arg::<Option<Tensor>>(a, 4)).as_ref(),
+        &or_return!(arg::<String>(a, 5)),
+        or_return!(arg(a, 6)),
+        or_return!(arg(a, 7)),
+        or_return!(arg(a, 8)),
+        or_return!(arg(a, 9)),
+        or_return!(arg::<Option<String>>(a, 10)).as_deref(),
+        &or_return!(arg::<String>(a, 11)),
+        or_return!(arg(a, 12))
+    ))
     .into_values()
 }
 fn linear_cross_entropy_adaptor(
@@ -104,7 +104,7 @@ fn linear_cross_entropy_adaptor(
     acc_policy: &str,
     acc_dtype: Option<DType>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(
+    adapted(
         &LINEAR_CROSS_ENTROPY_INFO,
         &[
             &input,
@@ -121,40 +121,23 @@ fn linear_cross_entropy_adaptor(
             &acc_policy,
             &acc_dtype,
         ],
-    ) {
-        return ops::linear_cross_entropy(
-            input,
-            linear_weight,
-            target,
-            linear_bias,
-            weight,
-            reduction,
-            ignore_index,
-            label_smoothing,
-            chunked,
-            batch_chunk_size,
-            chunking_method,
-            acc_policy,
-            acc_dtype,
-        );
-    }
-    fallback(
-        &LINEAR_CROSS_ENTROPY_INFO,
-        &[
-            &input,
-            &linear_weight,
-            &target,
-            &linear_bias,
-            &weight,
-            &reduction,
-            &ignore_index,
-            &label_smoothing,
-            &chunked,
-            &batch_chunk_size,
-            &chunking_method,
-            &acc_policy,
-            &acc_dtype,
-        ],
+        &mut |()| {
+            ops::linear_cross_entropy(
+                input,
+                linear_weight,
+                target,
+                linear_bias,
+                weight,
+                reduction,
+                ignore_index,
+                label_smoothing,
+                chunked,
+                batch_chunk_size,
+                chunking_method,
+                acc_policy,
+                acc_dtype,
+            )
+        },
     )
 }
 
@@ -203,17 +186,17 @@ pub(super) static LINEAR_CROSS_ENTROPY_CHUNKED_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linear_cross_entropy_chunked_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::linear_cross_entropy_chunked(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        tensor_arg(a, 2)?,
-        arg::<Option<Tensor>>(a, 3)?.as_ref(),
-        arg::<Option<Tensor>>(a, 4)?.as_ref(),
-        &arg::<String>(a, 5)?,
-        arg(a, 6)?,
-        arg(a, 7)?,
-        arg(a, 8)?,
-    )?
+    or_return!(ops::linear_cross_entropy_chunked(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(tensor_arg(a, 2)),
+        or_return!(arg::<Option<Tensor>>(a, 3)).as_ref(),
+        or_return!(arg::<Option<Tensor>>(a, 4)).as_ref(),
+        &or_return!(arg::<String>(a, 5)),
+        or_return!(arg(a, 6)),
+        or_return!(arg(a, 7)),
+        or_return!(arg(a, 8))
+    ))
     .into_values()
 }
 fn linear_cross_entropy_chunked_adaptor(
@@ -227,7 +210,7 @@ fn linear_cross_entropy_chunked_adaptor(
     batch_chunk_size: i64,
     acc_dtype: DType,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(
+    adapted(
         &LINEAR_CROSS_ENTROPY_CHUNKED_INFO,
         &[
             &input,
@@ -240,31 +223,18 @@ fn linear_cross_entropy_chunked_adaptor(
             &batch_chunk_size,
             &acc_dtype,
         ],
-    ) {
-        return ops::linear_cross_entropy_chunked(
-            input,
-            linear_weight,
-            target,
-            linear_bias,
-            weight,
-            reduction,
-            ignore_index,
-            batch_chunk_size,
-            acc_dtype,
-        );
-    }
-    fallback(
-        &LINEAR_CROSS_ENTROPY_CHUNKED_INFO,
-        &[
-            &input,
-            &linear_weight,
-            &target,
-            &linear_bias,
-            &weight,
-            &reduction,
-            &ignore_index,
-            &batch_chunk_size,
-            &acc_dtype,
-        ],
+        &mut |()| {
+            ops::linear_cross_entropy_chunked(
+                input,
+                linear_weight,
+                target,
+                linear_bias,
+                weight,
+                reduction,
+                ignore_index,
+                batch_chunk_size,
+                acc_dtype,
+            )
+        },
     )
 }

@@ -37,14 +37,14 @@ impl Backward for LinearCrossEntropyChunkedBackward {
         let ignore_index = self.ignore_index;
         let reduction = &self.reduction[..];
         let [g0, g1, g2] = if cx.need(0) || cx.need(1) || cx.need(2) {
-            let input = &self.input.unpack_last(cx, "input")?;
-            let linear_bias = self.linear_bias.unpack(cx, "linear_bias")?;
+            let input = &or_return!(self.input.unpack_last(cx, "input"));
+            let linear_bias = or_return!(self.linear_bias.unpack(cx, "linear_bias"));
             let linear_bias = linear_bias.as_ref();
-            let linear_weight = &self.linear_weight.unpack_last(cx, "linear_weight")?;
-            let target = &self.target.unpack_last(cx, "target")?;
-            let weight = self.weight.unpack(cx, "weight")?;
+            let linear_weight = &or_return!(self.linear_weight.unpack_last(cx, "linear_weight"));
+            let target = &or_return!(self.target.unpack_last(cx, "target"));
+            let weight = or_return!(self.weight.unpack(cx, "weight"));
             let weight = weight.as_ref();
-            linear_cross_entropy_grad(
+            or_return!(linear_cross_entropy_grad(
                 grad,
                 input,
                 linear_weight,
@@ -55,8 +55,8 @@ impl Backward for LinearCrossEntropyChunkedBackward {
                 ignore_index,
                 batch_chunk_size,
                 acc_dtype,
-                need,
-            )?
+                need
+            ))
         } else {
             [None, None, None]
         };
@@ -83,43 +83,40 @@ fn linear_cross_entropy_chunked_tangent(
     batch_chunk_size: i64,
     acc_dtype: DType,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let duals: &[&Tensor] = &{
+    let duals: &[&Tensor] = &{
+        let mut v: Vec<&Tensor> = Vec::new();
+        v.push(input);
+        v.push(linear_weight);
+        v.extend(linear_bias);
+        v
+    };
+    rt::transposed_one(
+        duals,
+        &{
             let mut v: Vec<&Tensor> = Vec::new();
             v.push(input);
             v.push(linear_weight);
             v.extend(linear_bias);
             v
-        };
-        rt::transposed(
-            duals,
-            &{
-                let mut v: Vec<&Tensor> = Vec::new();
-                v.push(input);
-                v.push(linear_weight);
-                v.extend(linear_bias);
-                v
-            },
-            |mut a| {
-                let input = a.one()?;
-                let linear_weight = a.one()?;
-                let linear_bias = linear_bias.map(|_| a.one()).transpose()?;
-                let r = ops::linear_cross_entropy_chunked(
-                    input,
-                    linear_weight,
-                    target,
-                    linear_bias,
-                    weight,
-                    reduction,
-                    ignore_index,
-                    batch_chunk_size,
-                    acc_dtype,
-                )?;
-                Ok(vec![r])
-            },
-        )
-        .map(|t| t.into_iter().next())
-    })
+        },
+        &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
+            let input = a.one()?;
+            let linear_weight = a.one()?;
+            let linear_bias = linear_bias.map(|_| a.one()).transpose()?;
+            let r = ops::linear_cross_entropy_chunked(
+                input,
+                linear_weight,
+                target,
+                linear_bias,
+                weight,
+                reduction,
+                ignore_index,
+                batch_chunk_size,
+                acc_dtype,
+            )?;
+            Ok(vec![r])
+        },
+    )
 }
 
 pub(super) fn linear_cross_entropy_chunked_autograd(
@@ -138,7 +135,8 @@ pub(super) fn linear_cross_entropy_chunked_autograd(
         rt::not_differentiable("_linear_cross_entropy_chunked", "weight", t)?;
     }
     let rec = rt::recording(&[input, linear_weight]) || rt::recording_opt(&[linear_bias]);
-    let mut out = rt::below(|| {
+    let mut out = or_return!({
+        let _below = rt::Below::new();
         ops::linear_cross_entropy_chunked(
             input,
             linear_weight,
@@ -150,7 +148,7 @@ pub(super) fn linear_cross_entropy_chunked_autograd(
             batch_chunk_size,
             acc_dtype,
         )
-    })?;
+    });
     if rec {
         let edges = Edges::of([Some(input), Some(linear_weight), linear_bias]);
         let body = LinearCrossEntropyChunkedBackward {
@@ -164,7 +162,7 @@ pub(super) fn linear_cross_entropy_chunked_autograd(
             target: Saved::input(target),
             weight: SavedOpt::input(weight),
         };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active()
@@ -186,8 +184,8 @@ pub(super) fn linear_cross_entropy_chunked_autograd(
             ignore_index,
             batch_chunk_size,
             acc_dtype,
-        )?;
-        rt::set_tangent(&out, t)?;
+        );
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }

@@ -26,14 +26,14 @@ impl Backward for LinearBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let weight_sizes = &self.weight_sizes[..];
         let g0 = if cx.need(0) {
-            let weight = &self.weight.unpack_last(cx, "weight")?;
-            Some(linear_input_grad(grad, weight)?)
+            let weight = &or_return!(self.weight.unpack_last(cx, "weight"));
+            Some(or_return!(linear_input_grad(grad, weight)))
         } else {
             None
         };
         let g1 = if cx.need(1) {
-            let input = &self.input.unpack_last(cx, "input")?;
-            Some(linear_weight_grad(grad, input, weight_sizes)?)
+            let input = &or_return!(self.input.unpack_last(cx, "input"));
+            Some(or_return!(linear_weight_grad(grad, input, weight_sizes)))
         } else {
             None
         };
@@ -48,7 +48,7 @@ impl Backward for LinearBackward {
 #[cold]
 #[inline(never)]
 fn linear_tangent(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
+    rt::jvp_one(&mut |()| -> Result<Option<Tensor>> {
         let input_t_ = rt::tangent_or_zeros(input)?;
         let input_t = &input_t_;
         let weight_t_ = rt::tangent_or_zeros(weight)?;
@@ -61,7 +61,10 @@ fn linear_tangent(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Res
 
 pub(super) fn linear_autograd(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
     let rec = rt::recording(&[input, weight]) || rt::recording_opt(&[bias]);
-    let mut out = rt::below(|| ops::linear(input, weight, bias))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::linear(input, weight, bias)
+    });
     if rec {
         let edges = Edges::of([Some(input), Some(weight), bias]);
         let body = LinearBackward {
@@ -69,7 +72,7 @@ pub(super) fn linear_autograd(input: &Tensor, weight: &Tensor, bias: Option<&Ten
             weight: Saved::input_if(edges.wants(0), weight),
             weight_sizes: size_vec(weight.sizes()),
         };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active()
@@ -81,8 +84,8 @@ pub(super) fn linear_autograd(input: &Tensor, weight: &Tensor, bias: Option<&Ten
             v
         })
     {
-        let t = linear_tangent(input, weight, bias)?;
-        rt::set_tangent(&out, t)?;
+        let t = linear_tangent(input, weight, bias);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -93,7 +96,7 @@ pub(super) fn linear_out_autograd(
     bias: Option<&Tensor>,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out(
+    or_return!(rt::check_out(
         "linear",
         &{
             let mut v: Vec<&Tensor> = Vec::new();
@@ -102,7 +105,8 @@ pub(super) fn linear_out_autograd(
             v.extend(bias);
             v
         },
-        &[&*out],
-    )?;
-    rt::below(|| ops::linear_out(input, weight, bias, out))
+        &[&*out]
+    ));
+    let _below = rt::Below::new();
+    ops::linear_out(input, weight, bias, out)
 }

@@ -3,7 +3,7 @@
 //! Operators of the family `loss`.
 
 #[allow(unused_imports)]
-use super::{D, a, args, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, calls, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::loss as f;
 
@@ -11,7 +11,7 @@ use crate::ops::loss as f;
 pub type FusedNllLossKernel = fn(&args::FusedNllLoss, [&Tensor; 2]) -> Result<()>;
 /// The kernels of `_nll_loss`.
 pub static FUSED_NLL_LOSS_KERNEL: Kernel<FusedNllLossKernel> =
-    Kernel::new(f::fused_nll_loss_cpu, &[&FUSED_NLL_LOSS]);
+    Kernel::new(f::fused_nll_loss_cpu, &[FUSED_NLL_LOSS.any()]);
 
 fn fused_nll_loss_slot(
     self_: &Tensor,
@@ -21,11 +21,11 @@ fn fused_nll_loss_slot(
     ignore_index: i64,
 ) -> Result<(Tensor, Tensor)> {
     let given = args::FusedNllLoss { self_, target, weight, reduction, ignore_index };
-    let m = f::fused_nll_loss_shape(&given)?;
-    let o = [m[0].alloc()?, m[1].alloc()?];
-    if let Some(kernel) = FUSED_NLL_LOSS_KERNEL.of(m[0].device)? {
-        soft(|| kernel(&given, [&o[0], &o[1]]))?;
-    }
+    let m = or_return!(f::fused_nll_loss_shape(&given));
+    let o = [or_return!(m[0].alloc()), or_return!(m[1].alloc())];
+    or_return!(FUSED_NLL_LOSS_KERNEL.run(m[0].device, &mut |kernel: FusedNllLossKernel| -> Result<()> {
+        kernel(&given, [&o[0], &o[1]])
+    }));
     let [o0, o1] = o;
     Ok((o0, o1))
 }
@@ -67,13 +67,13 @@ pub(super) static FUSED_NLL_LOSS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fused_nll_loss_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fused_nll_loss(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        arg::<Option<Tensor>>(a, 2)?.as_ref(),
-        arg(a, 3)?,
-        arg(a, 4)?,
-    )?
+    or_return!(ops::fused_nll_loss(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(arg::<Option<Tensor>>(a, 2)).as_ref(),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4))
+    ))
     .into_values()
 }
 fn fused_nll_loss_adaptor(
@@ -83,18 +83,16 @@ fn fused_nll_loss_adaptor(
     reduction: i64,
     ignore_index: i64,
 ) -> Result<(Tensor, Tensor)> {
-    if let Some(_seen) = watched(&FUSED_NLL_LOSS_INFO, &[&self_, &target, &weight, &reduction, &ignore_index])
-    {
-        return ops::fused_nll_loss(self_, target, weight, reduction, ignore_index);
-    }
-    fallback(&FUSED_NLL_LOSS_INFO, &[&self_, &target, &weight, &reduction, &ignore_index])
+    adapted(&FUSED_NLL_LOSS_INFO, &[&self_, &target, &weight, &reduction, &ignore_index], &mut |()| {
+        ops::fused_nll_loss(self_, target, weight, reduction, ignore_index)
+    })
 }
 
 /// A back end's kernel of `_nll_loss_backward`.
 pub type FusedNllLossBackwardKernel = fn(&args::FusedNllLossBackward, &Tensor) -> Result<()>;
 /// The kernels of `_nll_loss_backward`.
 pub static FUSED_NLL_LOSS_BACKWARD_KERNEL: Kernel<FusedNllLossBackwardKernel> =
-    Kernel::new(f::fused_nll_loss_backward_cpu, &[&FUSED_NLL_LOSS_BACKWARD]);
+    Kernel::new(f::fused_nll_loss_backward_cpu, &[FUSED_NLL_LOSS_BACKWARD.any()]);
 
 fn fused_nll_loss_backward_slot(
     grad_output: &Tensor,
@@ -114,11 +112,12 @@ fn fused_nll_loss_backward_slot(
         ignore_index,
         total_weight,
     };
-    let m = f::fused_nll_loss_backward_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = FUSED_NLL_LOSS_BACKWARD_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::fused_nll_loss_backward_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(
+        FUSED_NLL_LOSS_BACKWARD_KERNEL
+            .run(m.device, &mut |kernel: FusedNllLossBackwardKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`FUSED_NLL_LOSS_BACKWARD`].
@@ -162,15 +161,15 @@ pub(super) static FUSED_NLL_LOSS_BACKWARD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fused_nll_loss_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fused_nll_loss_backward(
-        tensor_arg(a, 0)?,
-        &arg::<Vec<i64>>(a, 1)?,
-        tensor_arg(a, 2)?,
-        arg::<Option<Tensor>>(a, 3)?.as_ref(),
-        arg(a, 4)?,
-        arg(a, 5)?,
-        tensor_arg(a, 6)?,
-    )?
+    or_return!(ops::fused_nll_loss_backward(
+        or_return!(tensor_arg(a, 0)),
+        &or_return!(arg::<Vec<i64>>(a, 1)),
+        or_return!(tensor_arg(a, 2)),
+        or_return!(arg::<Option<Tensor>>(a, 3)).as_ref(),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5)),
+        or_return!(tensor_arg(a, 6))
+    ))
     .into_values()
 }
 fn fused_nll_loss_backward_adaptor(
@@ -182,23 +181,20 @@ fn fused_nll_loss_backward_adaptor(
     ignore_index: i64,
     total_weight: &Tensor,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(
+    adapted(
         &FUSED_NLL_LOSS_BACKWARD_INFO,
         &[&grad_output, &sizes, &target, &weight, &reduction, &ignore_index, &total_weight],
-    ) {
-        return ops::fused_nll_loss_backward(
-            grad_output,
-            sizes,
-            target,
-            weight,
-            reduction,
-            ignore_index,
-            total_weight,
-        );
-    }
-    fallback(
-        &FUSED_NLL_LOSS_BACKWARD_INFO,
-        &[&grad_output, &sizes, &target, &weight, &reduction, &ignore_index, &total_weight],
+        &mut |()| {
+            ops::fused_nll_loss_backward(
+                grad_output,
+                sizes,
+                target,
+                weight,
+                reduction,
+                ignore_index,
+                total_weight,
+            )
+        },
     )
 }
 
@@ -206,7 +202,7 @@ fn fused_nll_loss_backward_adaptor(
 pub type FusedCrossEntropyKernel = fn(&args::FusedCrossEntropy, [&Tensor; 3]) -> Result<()>;
 /// The kernels of `_cross_entropy`.
 pub static FUSED_CROSS_ENTROPY_KERNEL: Kernel<FusedCrossEntropyKernel> =
-    Kernel::new(f::fused_cross_entropy_cpu, &[&FUSED_CROSS_ENTROPY]);
+    Kernel::new(f::fused_cross_entropy_cpu, &[FUSED_CROSS_ENTROPY.any()]);
 
 fn fused_cross_entropy_slot(
     self_: &Tensor,
@@ -217,11 +213,13 @@ fn fused_cross_entropy_slot(
     label_smoothing: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
     let given = args::FusedCrossEntropy { self_, target, weight, reduction, ignore_index, label_smoothing };
-    let m = f::fused_cross_entropy_shape(&given)?;
-    let o = [m[0].alloc()?, m[1].alloc()?, m[2].alloc()?];
-    if let Some(kernel) = FUSED_CROSS_ENTROPY_KERNEL.of(m[0].device)? {
-        soft(|| kernel(&given, [&o[0], &o[1], &o[2]]))?;
-    }
+    let m = or_return!(f::fused_cross_entropy_shape(&given));
+    let o = [or_return!(m[0].alloc()), or_return!(m[1].alloc()), or_return!(m[2].alloc())];
+    or_return!(
+        FUSED_CROSS_ENTROPY_KERNEL.run(m[0].device, &mut |kernel: FusedCrossEntropyKernel| -> Result<()> {
+            kernel(&given, [&o[0], &o[1], &o[2]])
+        })
+    );
     let [o0, o1, o2] = o;
     Ok((o0, o1, o2))
 }
@@ -265,14 +263,14 @@ pub(super) static FUSED_CROSS_ENTROPY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fused_cross_entropy_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fused_cross_entropy(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        arg::<Option<Tensor>>(a, 2)?.as_ref(),
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-    )?
+    or_return!(ops::fused_cross_entropy(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(arg::<Option<Tensor>>(a, 2)).as_ref(),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5))
+    ))
     .into_values()
 }
 fn fused_cross_entropy_adaptor(
@@ -283,15 +281,10 @@ fn fused_cross_entropy_adaptor(
     ignore_index: i64,
     label_smoothing: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    if let Some(_seen) = watched(
+    adapted(
         &FUSED_CROSS_ENTROPY_INFO,
         &[&self_, &target, &weight, &reduction, &ignore_index, &label_smoothing],
-    ) {
-        return ops::fused_cross_entropy(self_, target, weight, reduction, ignore_index, label_smoothing);
-    }
-    fallback(
-        &FUSED_CROSS_ENTROPY_INFO,
-        &[&self_, &target, &weight, &reduction, &ignore_index, &label_smoothing],
+        &mut |()| ops::fused_cross_entropy(self_, target, weight, reduction, ignore_index, label_smoothing),
     )
 }
 
@@ -299,7 +292,7 @@ fn fused_cross_entropy_adaptor(
 pub type FusedCrossEntropyBackwardKernel = fn(&args::FusedCrossEntropyBackward, &Tensor) -> Result<()>;
 /// The kernels of `_cross_entropy_backward`.
 pub static FUSED_CROSS_ENTROPY_BACKWARD_KERNEL: Kernel<FusedCrossEntropyBackwardKernel> =
-    Kernel::new(f::fused_cross_entropy_backward_cpu, &[&FUSED_CROSS_ENTROPY_BACKWARD]);
+    Kernel::new(f::fused_cross_entropy_backward_cpu, &[FUSED_CROSS_ENTROPY_BACKWARD.any()]);
 
 fn fused_cross_entropy_backward_slot(
     grad_output: &Tensor,
@@ -323,11 +316,14 @@ fn fused_cross_entropy_backward_slot(
         lse,
         total_weight,
     };
-    let m = f::fused_cross_entropy_backward_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = FUSED_CROSS_ENTROPY_BACKWARD_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::fused_cross_entropy_backward_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(
+        FUSED_CROSS_ENTROPY_BACKWARD_KERNEL
+            .run(m.device, &mut |kernel: FusedCrossEntropyBackwardKernel| -> Result<()> {
+                kernel(&given, &o)
+            })
+    );
     Ok(o)
 }
 /// Type of [`FUSED_CROSS_ENTROPY_BACKWARD`].
@@ -373,17 +369,17 @@ pub(super) static FUSED_CROSS_ENTROPY_BACKWARD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fused_cross_entropy_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fused_cross_entropy_backward(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        tensor_arg(a, 2)?,
-        arg::<Option<Tensor>>(a, 3)?.as_ref(),
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-        tensor_arg(a, 7)?,
-        tensor_arg(a, 8)?,
-    )?
+    or_return!(ops::fused_cross_entropy_backward(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(tensor_arg(a, 2)),
+        or_return!(arg::<Option<Tensor>>(a, 3)).as_ref(),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5)),
+        or_return!(arg(a, 6)),
+        or_return!(tensor_arg(a, 7)),
+        or_return!(tensor_arg(a, 8))
+    ))
     .into_values()
 }
 fn fused_cross_entropy_backward_adaptor(
@@ -397,7 +393,7 @@ fn fused_cross_entropy_backward_adaptor(
     lse: &Tensor,
     total_weight: &Tensor,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(
+    adapted(
         &FUSED_CROSS_ENTROPY_BACKWARD_INFO,
         &[
             &grad_output,
@@ -410,32 +406,19 @@ fn fused_cross_entropy_backward_adaptor(
             &lse,
             &total_weight,
         ],
-    ) {
-        return ops::fused_cross_entropy_backward(
-            grad_output,
-            self_,
-            target,
-            weight,
-            reduction,
-            ignore_index,
-            label_smoothing,
-            lse,
-            total_weight,
-        );
-    }
-    fallback(
-        &FUSED_CROSS_ENTROPY_BACKWARD_INFO,
-        &[
-            &grad_output,
-            &self_,
-            &target,
-            &weight,
-            &reduction,
-            &ignore_index,
-            &label_smoothing,
-            &lse,
-            &total_weight,
-        ],
+        &mut |()| {
+            ops::fused_cross_entropy_backward(
+                grad_output,
+                self_,
+                target,
+                weight,
+                reduction,
+                ignore_index,
+                label_smoothing,
+                lse,
+                total_weight,
+            )
+        },
     )
 }
 
@@ -482,15 +465,15 @@ pub(super) static NLL_LOSS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn nll_loss_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::nll_loss(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        arg::<Option<Tensor>>(a, 2)?.as_ref(),
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        &arg::<String>(a, 6)?,
-    )?
+    or_return!(ops::nll_loss(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(arg::<Option<Tensor>>(a, 2)).as_ref(),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5)),
+        &or_return!(arg::<String>(a, 6))
+    ))
     .into_values()
 }
 fn nll_loss_adaptor(
@@ -502,13 +485,11 @@ fn nll_loss_adaptor(
     reduce: Option<bool>,
     reduction: &str,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(
+    adapted(
         &NLL_LOSS_INFO,
         &[&input, &target, &weight, &size_average, &ignore_index, &reduce, &reduction],
-    ) {
-        return ops::nll_loss(input, target, weight, size_average, ignore_index, reduce, reduction);
-    }
-    fallback(&NLL_LOSS_INFO, &[&input, &target, &weight, &size_average, &ignore_index, &reduce, &reduction])
+        &mut |()| ops::nll_loss(input, target, weight, size_average, ignore_index, reduce, reduction),
+    )
 }
 
 /// Type of [`CROSS_ENTROPY`].
@@ -556,16 +537,16 @@ pub(super) static CROSS_ENTROPY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn cross_entropy_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::cross_entropy(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        arg::<Option<Tensor>>(a, 2)?.as_ref(),
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        &arg::<String>(a, 6)?,
-        arg(a, 7)?,
-    )?
+    or_return!(ops::cross_entropy(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(arg::<Option<Tensor>>(a, 2)).as_ref(),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5)),
+        &or_return!(arg::<String>(a, 6)),
+        or_return!(arg(a, 7))
+    ))
     .into_values()
 }
 fn cross_entropy_adaptor(
@@ -578,24 +559,21 @@ fn cross_entropy_adaptor(
     reduction: &str,
     label_smoothing: f64,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(
+    adapted(
         &CROSS_ENTROPY_INFO,
         &[&input, &target, &weight, &size_average, &ignore_index, &reduce, &reduction, &label_smoothing],
-    ) {
-        return ops::cross_entropy(
-            input,
-            target,
-            weight,
-            size_average,
-            ignore_index,
-            reduce,
-            reduction,
-            label_smoothing,
-        );
-    }
-    fallback(
-        &CROSS_ENTROPY_INFO,
-        &[&input, &target, &weight, &size_average, &ignore_index, &reduce, &reduction, &label_smoothing],
+        &mut |()| {
+            ops::cross_entropy(
+                input,
+                target,
+                weight,
+                size_average,
+                ignore_index,
+                reduce,
+                reduction,
+                label_smoothing,
+            )
+        },
     )
 }
 
@@ -603,7 +581,7 @@ fn cross_entropy_adaptor(
 pub type FusedCtcLossKernel = fn(&args::FusedCtcLoss, [&Tensor; 2]) -> Result<()>;
 /// The kernels of `_ctc_loss`.
 pub static FUSED_CTC_LOSS_KERNEL: Kernel<FusedCtcLossKernel> =
-    Kernel::new(f::fused_ctc_loss_cpu, &[&FUSED_CTC_LOSS]);
+    Kernel::new(f::fused_ctc_loss_cpu, &[FUSED_CTC_LOSS.any()]);
 
 fn fused_ctc_loss_slot(
     log_probs: &Tensor,
@@ -615,11 +593,11 @@ fn fused_ctc_loss_slot(
 ) -> Result<(Tensor, Tensor)> {
     let given =
         args::FusedCtcLoss { log_probs, targets, input_lengths, target_lengths, blank, zero_infinity };
-    let m = f::fused_ctc_loss_shape(&given)?;
-    let o = [m[0].alloc()?, m[1].alloc()?];
-    if let Some(kernel) = FUSED_CTC_LOSS_KERNEL.of(m[0].device)? {
-        soft(|| kernel(&given, [&o[0], &o[1]]))?;
-    }
+    let m = or_return!(f::fused_ctc_loss_shape(&given));
+    let o = [or_return!(m[0].alloc()), or_return!(m[1].alloc())];
+    or_return!(FUSED_CTC_LOSS_KERNEL.run(m[0].device, &mut |kernel: FusedCtcLossKernel| -> Result<()> {
+        kernel(&given, [&o[0], &o[1]])
+    }));
     let [o0, o1] = o;
     Ok((o0, o1))
 }
@@ -662,14 +640,14 @@ pub(super) static FUSED_CTC_LOSS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fused_ctc_loss_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fused_ctc_loss(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        &arg::<Vec<i64>>(a, 2)?,
-        &arg::<Vec<i64>>(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-    )?
+    or_return!(ops::fused_ctc_loss(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        &or_return!(arg::<Vec<i64>>(a, 2)),
+        &or_return!(arg::<Vec<i64>>(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5))
+    ))
     .into_values()
 }
 fn fused_ctc_loss_adaptor(
@@ -680,15 +658,12 @@ fn fused_ctc_loss_adaptor(
     blank: i64,
     zero_infinity: bool,
 ) -> Result<(Tensor, Tensor)> {
-    if let Some(_seen) = watched(
+    adapted(
         &FUSED_CTC_LOSS_INFO,
         &[&log_probs, &targets, &input_lengths, &target_lengths, &blank, &zero_infinity],
-    ) {
-        return ops::fused_ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, zero_infinity);
-    }
-    fallback(
-        &FUSED_CTC_LOSS_INFO,
-        &[&log_probs, &targets, &input_lengths, &target_lengths, &blank, &zero_infinity],
+        &mut |()| {
+            ops::fused_ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, zero_infinity)
+        },
     )
 }
 
@@ -696,7 +671,7 @@ fn fused_ctc_loss_adaptor(
 pub type FusedCtcLossBackwardKernel = fn(&args::FusedCtcLossBackward, &Tensor) -> Result<()>;
 /// The kernels of `_ctc_loss_backward`.
 pub static FUSED_CTC_LOSS_BACKWARD_KERNEL: Kernel<FusedCtcLossBackwardKernel> =
-    Kernel::new(f::fused_ctc_loss_backward_cpu, &[&FUSED_CTC_LOSS_BACKWARD]);
+    Kernel::new(f::fused_ctc_loss_backward_cpu, &[FUSED_CTC_LOSS_BACKWARD.any()]);
 
 fn fused_ctc_loss_backward_slot(
     grad: &Tensor,
@@ -720,11 +695,12 @@ fn fused_ctc_loss_backward_slot(
         blank,
         zero_infinity,
     };
-    let m = f::fused_ctc_loss_backward_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = FUSED_CTC_LOSS_BACKWARD_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::fused_ctc_loss_backward_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(
+        FUSED_CTC_LOSS_BACKWARD_KERNEL
+            .run(m.device, &mut |kernel: FusedCtcLossBackwardKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`FUSED_CTC_LOSS_BACKWARD`].
@@ -770,17 +746,17 @@ pub(super) static FUSED_CTC_LOSS_BACKWARD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fused_ctc_loss_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fused_ctc_loss_backward(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        tensor_arg(a, 2)?,
-        &arg::<Vec<i64>>(a, 3)?,
-        &arg::<Vec<i64>>(a, 4)?,
-        tensor_arg(a, 5)?,
-        tensor_arg(a, 6)?,
-        arg(a, 7)?,
-        arg(a, 8)?,
-    )?
+    or_return!(ops::fused_ctc_loss_backward(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(tensor_arg(a, 2)),
+        &or_return!(arg::<Vec<i64>>(a, 3)),
+        &or_return!(arg::<Vec<i64>>(a, 4)),
+        or_return!(tensor_arg(a, 5)),
+        or_return!(tensor_arg(a, 6)),
+        or_return!(arg(a, 7)),
+        or_return!(arg(a, 8))
+    ))
     .into_values()
 }
 fn fused_ctc_loss_backward_adaptor(
@@ -794,7 +770,7 @@ fn fused_ctc_loss_backward_adaptor(
     blank: i64,
     zero_infinity: bool,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(
+    adapted(
         &FUSED_CTC_LOSS_BACKWARD_INFO,
         &[
             &grad,
@@ -807,32 +783,19 @@ fn fused_ctc_loss_backward_adaptor(
             &blank,
             &zero_infinity,
         ],
-    ) {
-        return ops::fused_ctc_loss_backward(
-            grad,
-            log_probs,
-            targets,
-            input_lengths,
-            target_lengths,
-            neg_log_likelihood,
-            log_alpha,
-            blank,
-            zero_infinity,
-        );
-    }
-    fallback(
-        &FUSED_CTC_LOSS_BACKWARD_INFO,
-        &[
-            &grad,
-            &log_probs,
-            &targets,
-            &input_lengths,
-            &target_lengths,
-            &neg_log_likelihood,
-            &log_alpha,
-            &blank,
-            &zero_infinity,
-        ],
+        &mut |()| {
+            ops::fused_ctc_loss_backward(
+                grad,
+                log_probs,
+                targets,
+                input_lengths,
+                target_lengths,
+                neg_log_likelihood,
+                log_alpha,
+                blank,
+                zero_infinity,
+            )
+        },
     )
 }
 
@@ -875,15 +838,15 @@ pub(super) static CTC_LOSS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn ctc_loss_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::ctc_loss(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        tensor_arg(a, 2)?,
-        tensor_arg(a, 3)?,
-        arg(a, 4)?,
-        &arg::<String>(a, 5)?,
-        arg(a, 6)?,
-    )?
+    or_return!(ops::ctc_loss(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(tensor_arg(a, 2)),
+        or_return!(tensor_arg(a, 3)),
+        or_return!(arg(a, 4)),
+        &or_return!(arg::<String>(a, 5)),
+        or_return!(arg(a, 6))
+    ))
     .into_values()
 }
 fn ctc_loss_adaptor(
@@ -895,23 +858,12 @@ fn ctc_loss_adaptor(
     reduction: &str,
     zero_infinity: bool,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(
+    adapted(
         &CTC_LOSS_INFO,
         &[&log_probs, &targets, &input_lengths, &target_lengths, &blank, &reduction, &zero_infinity],
-    ) {
-        return ops::ctc_loss(
-            log_probs,
-            targets,
-            input_lengths,
-            target_lengths,
-            blank,
-            reduction,
-            zero_infinity,
-        );
-    }
-    fallback(
-        &CTC_LOSS_INFO,
-        &[&log_probs, &targets, &input_lengths, &target_lengths, &blank, &reduction, &zero_infinity],
+        &mut |()| {
+            ops::ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity)
+        },
     )
 }
 
@@ -955,15 +907,15 @@ pub(super) static CTC_LOSS_OF_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn ctc_loss_of_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::ctc_loss_of(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        &arg::<Vec<i64>>(a, 2)?,
-        &arg::<Vec<i64>>(a, 3)?,
-        arg(a, 4)?,
-        &arg::<String>(a, 5)?,
-        arg(a, 6)?,
-    )?
+    or_return!(ops::ctc_loss_of(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        &or_return!(arg::<Vec<i64>>(a, 2)),
+        &or_return!(arg::<Vec<i64>>(a, 3)),
+        or_return!(arg(a, 4)),
+        &or_return!(arg::<String>(a, 5)),
+        or_return!(arg(a, 6))
+    ))
     .into_values()
 }
 fn ctc_loss_of_adaptor(
@@ -975,22 +927,19 @@ fn ctc_loss_of_adaptor(
     reduction: &str,
     zero_infinity: bool,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(
+    adapted(
         &CTC_LOSS_OF_INFO,
         &[&log_probs, &targets, &input_lengths, &target_lengths, &blank, &reduction, &zero_infinity],
-    ) {
-        return ops::ctc_loss_of(
-            log_probs,
-            targets,
-            input_lengths,
-            target_lengths,
-            blank,
-            reduction,
-            zero_infinity,
-        );
-    }
-    fallback(
-        &CTC_LOSS_OF_INFO,
-        &[&log_probs, &targets, &input_lengths, &target_lengths, &blank, &reduction, &zero_infinity],
+        &mut |()| {
+            ops::ctc_loss_of(
+                log_probs,
+                targets,
+                input_lengths,
+                target_lengths,
+                blank,
+                reduction,
+                zero_infinity,
+            )
+        },
     )
 }

@@ -30,19 +30,19 @@ impl Backward for FusedNllLossBackward {
         let ignore_index = self.ignore_index;
         let reduction = self.reduction;
         let self_sizes = &self.self_sizes[..];
-        let result1 = &self.result1.unpack_last(cx, "result1")?;
-        let target = &self.target.unpack_last(cx, "target")?;
-        let weight = self.weight.unpack(cx, "weight")?;
+        let result1 = &or_return!(self.result1.unpack_last(cx, "result1"));
+        let target = &or_return!(self.target.unpack_last(cx, "target"));
+        let weight = or_return!(self.weight.unpack(cx, "weight"));
         let weight = weight.as_ref();
-        let g0 = Some(crate::ops::fused_nll_loss_backward(
+        let g0 = Some(or_return!(crate::ops::fused_nll_loss_backward(
             grad,
             self_sizes,
             target,
             weight,
             reduction,
             ignore_index,
-            result1,
-        )?);
+            result1
+        )));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -63,7 +63,10 @@ pub(super) fn fused_nll_loss_autograd(
         rt::not_differentiable("_nll_loss", "weight", t)?;
     }
     let rec = rt::recording(&[self_]);
-    let (mut out0, out1) = rt::below(|| ops::fused_nll_loss(self_, target, weight, reduction, ignore_index))?;
+    let (mut out0, out1) = or_return!({
+        let _below = rt::Below::new();
+        ops::fused_nll_loss(self_, target, weight, reduction, ignore_index)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = FusedNllLossBackward {
@@ -74,20 +77,20 @@ pub(super) fn fused_nll_loss_autograd(
             target: Saved::input(target),
             weight: SavedOpt::input(weight),
         };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out0, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
+        let t = {
             let duals: &[&Tensor] = &[self_];
-            rt::transposed(duals, &[self_], |mut a| {
+            rt::transposed(duals, &[self_], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
                 let self_ = a.one()?;
                 let r = ops::fused_nll_loss(self_, target, weight, reduction, ignore_index)?;
                 Ok(vec![r.0])
             })
-        })?;
+        }?;
         for (o, t) in [&out0].into_iter().zip(t) {
-            rt::set_tangent(o, Some(t))?;
+            rt::set_tangent(o, Ok(Some(t)))?;
         }
     }
     Ok((out0, out1))
@@ -106,10 +109,10 @@ impl Backward for FusedNllLossBackwardBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let ignore_index = self.ignore_index;
         let reduction = self.reduction;
-        let target = &self.target.unpack_last(cx, "target")?;
-        let weight = self.weight.unpack(cx, "weight")?;
+        let target = &or_return!(self.target.unpack_last(cx, "target"));
+        let weight = or_return!(self.weight.unpack(cx, "weight"));
         let weight = weight.as_ref();
-        let g0 = Some(nll_double_backward(grad, target, weight, reduction, ignore_index)?);
+        let g0 = Some(or_return!(nll_double_backward(grad, target, weight, reduction, ignore_index)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -128,22 +131,19 @@ fn fused_nll_loss_backward_tangent(
     ignore_index: i64,
     total_weight: &Tensor,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let duals: &[&Tensor] = &[grad_output];
-        rt::transposed(duals, &[grad_output], |mut a| {
-            let grad_output = a.one()?;
-            let r = ops::fused_nll_loss_backward(
-                grad_output,
-                sizes,
-                target,
-                weight,
-                reduction,
-                ignore_index,
-                total_weight,
-            )?;
-            Ok(vec![r])
-        })
-        .map(|t| t.into_iter().next())
+    let duals: &[&Tensor] = &[grad_output];
+    rt::transposed_one(duals, &[grad_output], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
+        let grad_output = a.one()?;
+        let r = ops::fused_nll_loss_backward(
+            grad_output,
+            sizes,
+            target,
+            weight,
+            reduction,
+            ignore_index,
+            total_weight,
+        )?;
+        Ok(vec![r])
     })
 }
 
@@ -162,7 +162,8 @@ pub(super) fn fused_nll_loss_backward_autograd(
     }
     rt::not_differentiable("_nll_loss_backward", "total_weight", total_weight)?;
     let rec = rt::recording(&[grad_output]);
-    let mut out = rt::below(|| {
+    let mut out = or_return!({
+        let _below = rt::Below::new();
         ops::fused_nll_loss_backward(
             grad_output,
             sizes,
@@ -172,7 +173,7 @@ pub(super) fn fused_nll_loss_backward_autograd(
             ignore_index,
             total_weight,
         )
-    })?;
+    });
     if rec {
         let edges = Edges::of([Some(grad_output)]);
         let body = FusedNllLossBackwardBackward {
@@ -181,7 +182,7 @@ pub(super) fn fused_nll_loss_backward_autograd(
             target: Saved::input(target),
             weight: SavedOpt::input(weight),
         };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output]) {
@@ -193,8 +194,8 @@ pub(super) fn fused_nll_loss_backward_autograd(
             reduction,
             ignore_index,
             total_weight,
-        )?;
-        rt::set_tangent(&out, t)?;
+        );
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -217,13 +218,13 @@ impl Backward for FusedCrossEntropyBackward {
         let ignore_index = self.ignore_index;
         let label_smoothing = self.label_smoothing;
         let reduction = self.reduction;
-        let result1 = &self.result1.unpack_last(cx, "result1")?;
-        let result2 = &self.result2.unpack_last(cx, "result2")?;
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let target = &self.target.unpack_last(cx, "target")?;
-        let weight = self.weight.unpack(cx, "weight")?;
+        let result1 = &or_return!(self.result1.unpack_last(cx, "result1"));
+        let result2 = &or_return!(self.result2.unpack_last(cx, "result2"));
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let target = &or_return!(self.target.unpack_last(cx, "target"));
+        let weight = or_return!(self.weight.unpack(cx, "weight"));
         let weight = weight.as_ref();
-        let g0 = Some(cross_entropy_grad(
+        let g0 = Some(or_return!(cross_entropy_grad(
             grad,
             self_,
             target,
@@ -232,8 +233,8 @@ impl Backward for FusedCrossEntropyBackward {
             ignore_index,
             label_smoothing,
             result1,
-            result2,
-        )?);
+            result2
+        )));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -257,9 +258,10 @@ pub(super) fn fused_cross_entropy_autograd(
         rt::not_differentiable("_cross_entropy", "weight", t)?;
     }
     let rec = rt::recording(&[self_]);
-    let (mut out0, out1, out2) = rt::below(|| {
+    let (mut out0, out1, out2) = or_return!({
+        let _below = rt::Below::new();
         ops::fused_cross_entropy(self_, target, weight, reduction, ignore_index, label_smoothing)
-    })?;
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = FusedCrossEntropyBackward {
@@ -272,13 +274,13 @@ pub(super) fn fused_cross_entropy_autograd(
             target: Saved::input(target),
             weight: SavedOpt::input(weight),
         };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out0, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
+        let t = {
             let duals: &[&Tensor] = &[self_];
-            rt::transposed(duals, &[self_], |mut a| {
+            rt::transposed(duals, &[self_], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
                 let self_ = a.one()?;
                 let r = ops::fused_cross_entropy(
                     self_,
@@ -290,9 +292,9 @@ pub(super) fn fused_cross_entropy_autograd(
                 )?;
                 Ok(vec![r.0])
             })
-        })?;
+        }?;
         for (o, t) in [&out0].into_iter().zip(t) {
-            rt::set_tangent(o, Some(t))?;
+            rt::set_tangent(o, Ok(Some(t)))?;
         }
     }
     Ok((out0, out1, out2))
@@ -304,8 +306,10 @@ impl Backward for FusedCrossEntropyBackwardBackward {
     const NAME: &'static str = "CrossEntropyBackwardBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let g0 = if cx.need(0) { Some(missing_derivative("_cross_entropy_backward")?) } else { None };
-        let g1 = if cx.need(1) { Some(missing_derivative("_cross_entropy_backward")?) } else { None };
+        let g0 =
+            if cx.need(0) { Some(or_return!(missing_derivative("_cross_entropy_backward"))) } else { None };
+        let g1 =
+            if cx.need(1) { Some(or_return!(missing_derivative("_cross_entropy_backward"))) } else { None };
         Ok(Grads::from_buf([g0, g1]))
     }
 }
@@ -322,25 +326,22 @@ fn fused_cross_entropy_backward_tangent(
     lse: &Tensor,
     total_weight: &Tensor,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let duals: &[&Tensor] = &[grad_output, self_];
-        rt::transposed(duals, &[grad_output, self_], |mut a| {
-            let grad_output = a.one()?;
-            let self_ = a.one()?;
-            let r = ops::fused_cross_entropy_backward(
-                grad_output,
-                self_,
-                target,
-                weight,
-                reduction,
-                ignore_index,
-                label_smoothing,
-                lse,
-                total_weight,
-            )?;
-            Ok(vec![r])
-        })
-        .map(|t| t.into_iter().next())
+    let duals: &[&Tensor] = &[grad_output, self_];
+    rt::transposed_one(duals, &[grad_output, self_], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
+        let grad_output = a.one()?;
+        let self_ = a.one()?;
+        let r = ops::fused_cross_entropy_backward(
+            grad_output,
+            self_,
+            target,
+            weight,
+            reduction,
+            ignore_index,
+            label_smoothing,
+            lse,
+            total_weight,
+        )?;
+        Ok(vec![r])
     })
 }
 
@@ -362,7 +363,8 @@ pub(super) fn fused_cross_entropy_backward_autograd(
     rt::not_differentiable("_cross_entropy_backward", "lse", lse)?;
     rt::not_differentiable("_cross_entropy_backward", "total_weight", total_weight)?;
     let rec = rt::recording(&[grad_output, self_]);
-    let mut out = rt::below(|| {
+    let mut out = or_return!({
+        let _below = rt::Below::new();
         ops::fused_cross_entropy_backward(
             grad_output,
             self_,
@@ -374,7 +376,7 @@ pub(super) fn fused_cross_entropy_backward_autograd(
             lse,
             total_weight,
         )
-    })?;
+    });
     if rec {
         let edges = Edges::of([Some(grad_output), Some(self_)]);
         let body = FusedCrossEntropyBackwardBackward;
@@ -391,8 +393,8 @@ pub(super) fn fused_cross_entropy_backward_autograd(
             label_smoothing,
             lse,
             total_weight,
-        )?;
-        rt::set_tangent(&out, t)?;
+        );
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -416,11 +418,11 @@ impl Backward for FusedCtcLossBackward {
         let input_lengths = &self.input_lengths[..];
         let target_lengths = &self.target_lengths[..];
         let zero_infinity = self.zero_infinity;
-        let log_probs = &self.log_probs.unpack_last(cx, "log_probs")?;
-        let result0 = &self.result0.unpack_last(cx, "result0")?;
-        let result1 = &self.result1.unpack_last(cx, "result1")?;
-        let targets = &self.targets.unpack_last(cx, "targets")?;
-        let g0 = Some(crate::ops::fused_ctc_loss_backward(
+        let log_probs = &or_return!(self.log_probs.unpack_last(cx, "log_probs"));
+        let result0 = &or_return!(self.result0.unpack_last(cx, "result0"));
+        let result1 = &or_return!(self.result1.unpack_last(cx, "result1"));
+        let targets = &or_return!(self.targets.unpack_last(cx, "targets"));
+        let g0 = Some(or_return!(crate::ops::fused_ctc_loss_backward(
             grad,
             log_probs,
             targets,
@@ -429,8 +431,8 @@ impl Backward for FusedCtcLossBackward {
             result0,
             result1,
             blank,
-            zero_infinity,
-        )?);
+            zero_infinity
+        )));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -450,9 +452,10 @@ pub(super) fn fused_ctc_loss_autograd(
 ) -> Result<(Tensor, Tensor)> {
     rt::not_differentiable("_ctc_loss", "targets", targets)?;
     let rec = rt::recording(&[log_probs]);
-    let (mut out0, out1) = rt::below(|| {
+    let (mut out0, out1) = or_return!({
+        let _below = rt::Below::new();
         ops::fused_ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, zero_infinity)
-    })?;
+    });
     if rec {
         let edges = Edges::of([Some(log_probs)]);
         let body = FusedCtcLossBackward {
@@ -465,13 +468,13 @@ pub(super) fn fused_ctc_loss_autograd(
             targets: Saved::input(targets),
             zero_infinity,
         };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out0, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[log_probs]) {
-        let t = rt::jvp(|| {
+        let t = {
             let duals: &[&Tensor] = &[log_probs];
-            rt::transposed(duals, &[log_probs], |mut a| {
+            rt::transposed(duals, &[log_probs], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
                 let log_probs = a.one()?;
                 let r = ops::fused_ctc_loss(
                     log_probs,
@@ -483,9 +486,9 @@ pub(super) fn fused_ctc_loss_autograd(
                 )?;
                 Ok(vec![r.0])
             })
-        })?;
+        }?;
         for (o, t) in [&out0].into_iter().zip(t) {
-            rt::set_tangent(o, Some(t))?;
+            rt::set_tangent(o, Ok(Some(t)))?;
         }
     }
     Ok((out0, out1))
@@ -497,8 +500,8 @@ impl Backward for FusedCtcLossBackwardBackward {
     const NAME: &'static str = "CtcLossBackwardBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let g0 = if cx.need(0) { Some(no_derivative("aten::_ctc_loss_backward")?) } else { None };
-        let g1 = if cx.need(1) { Some(no_derivative("aten::_ctc_loss_backward")?) } else { None };
+        let g0 = if cx.need(0) { Some(or_return!(no_derivative("aten::_ctc_loss_backward"))) } else { None };
+        let g1 = if cx.need(1) { Some(or_return!(no_derivative("aten::_ctc_loss_backward"))) } else { None };
         Ok(Grads::from_buf([g0, g1]))
     }
 }
@@ -515,25 +518,22 @@ fn fused_ctc_loss_backward_tangent(
     blank: i64,
     zero_infinity: bool,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let duals: &[&Tensor] = &[grad, log_probs];
-        rt::transposed(duals, &[grad, log_probs], |mut a| {
-            let grad = a.one()?;
-            let log_probs = a.one()?;
-            let r = ops::fused_ctc_loss_backward(
-                grad,
-                log_probs,
-                targets,
-                input_lengths,
-                target_lengths,
-                neg_log_likelihood,
-                log_alpha,
-                blank,
-                zero_infinity,
-            )?;
-            Ok(vec![r])
-        })
-        .map(|t| t.into_iter().next())
+    let duals: &[&Tensor] = &[grad, log_probs];
+    rt::transposed_one(duals, &[grad, log_probs], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
+        let grad = a.one()?;
+        let log_probs = a.one()?;
+        let r = ops::fused_ctc_loss_backward(
+            grad,
+            log_probs,
+            targets,
+            input_lengths,
+            target_lengths,
+            neg_log_likelihood,
+            log_alpha,
+            blank,
+            zero_infinity,
+        )?;
+        Ok(vec![r])
     })
 }
 
@@ -552,7 +552,8 @@ pub(super) fn fused_ctc_loss_backward_autograd(
     rt::not_differentiable("_ctc_loss_backward", "neg_log_likelihood", neg_log_likelihood)?;
     rt::not_differentiable("_ctc_loss_backward", "log_alpha", log_alpha)?;
     let rec = rt::recording(&[grad, log_probs]);
-    let mut out = rt::below(|| {
+    let mut out = or_return!({
+        let _below = rt::Below::new();
         ops::fused_ctc_loss_backward(
             grad,
             log_probs,
@@ -564,7 +565,7 @@ pub(super) fn fused_ctc_loss_backward_autograd(
             blank,
             zero_infinity,
         )
-    })?;
+    });
     if rec {
         let edges = Edges::of([Some(grad), Some(log_probs)]);
         let body = FusedCtcLossBackwardBackward;
@@ -581,8 +582,8 @@ pub(super) fn fused_ctc_loss_backward_autograd(
             log_alpha,
             blank,
             zero_infinity,
-        )?;
-        rt::set_tangent(&out, t)?;
+        );
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }

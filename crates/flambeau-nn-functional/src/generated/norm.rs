@@ -3,7 +3,7 @@
 //! Operators of the family `norm`.
 
 #[allow(unused_imports)]
-use super::{D, a, args, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, calls, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::norm as f;
 
@@ -50,16 +50,16 @@ pub(super) static NATIVE_BATCH_NORM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn native_batch_norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::native_batch_norm(
-        tensor_arg(a, 0)?,
-        arg::<Option<Tensor>>(a, 1)?.as_ref(),
-        arg::<Option<Tensor>>(a, 2)?.as_ref(),
-        arg::<Option<Tensor>>(a, 3)?.as_ref(),
-        arg::<Option<Tensor>>(a, 4)?.as_ref(),
-        arg(a, 5)?,
-        arg(a, 6)?,
-        arg(a, 7)?,
-    )?
+    or_return!(ops::native_batch_norm(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg::<Option<Tensor>>(a, 1)).as_ref(),
+        or_return!(arg::<Option<Tensor>>(a, 2)).as_ref(),
+        or_return!(arg::<Option<Tensor>>(a, 3)).as_ref(),
+        or_return!(arg::<Option<Tensor>>(a, 4)).as_ref(),
+        or_return!(arg(a, 5)),
+        or_return!(arg(a, 6)),
+        or_return!(arg(a, 7))
+    ))
     .into_values()
 }
 fn native_batch_norm_adaptor(
@@ -72,24 +72,12 @@ fn native_batch_norm_adaptor(
     momentum: f64,
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    if let Some(_seen) = watched(
+    adapted(
         &NATIVE_BATCH_NORM_INFO,
         &[&input, &weight, &bias, &running_mean, &running_var, &training, &momentum, &eps],
-    ) {
-        return ops::native_batch_norm(
-            input,
-            weight,
-            bias,
-            running_mean,
-            running_var,
-            training,
-            momentum,
-            eps,
-        );
-    }
-    fallback(
-        &NATIVE_BATCH_NORM_INFO,
-        &[&input, &weight, &bias, &running_mean, &running_var, &training, &momentum, &eps],
+        &mut |()| {
+            ops::native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)
+        },
     )
 }
 
@@ -119,7 +107,16 @@ fn native_batch_norm_out_cpu(
         },
         &[&*out0, &*out1, &*out2],
     )?;
-    let r = f::native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)?;
+    let r = or_return!(f::native_batch_norm(
+        input,
+        weight,
+        bias,
+        running_mean,
+        running_var,
+        training,
+        momentum,
+        eps
+    ));
     out::copy_to_out(&OutDtype::Cast, out0, &r.0)?;
     out::copy_to_out(&OutDtype::Cast, out1, &r.1)?;
     out::copy_to_out(&OutDtype::Cast, out2, &r.2)
@@ -173,22 +170,22 @@ pub(super) static NATIVE_BATCH_NORM_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&NATIVE_BATCH_NORM_INFO),
 };
 fn native_batch_norm_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out0 = arg::<Tensor>(a, 8)?;
-    let mut out1 = arg::<Tensor>(a, 9)?;
-    let mut out2 = arg::<Tensor>(a, 10)?;
-    ops::native_batch_norm_out(
-        tensor_arg(a, 0)?,
-        arg::<Option<Tensor>>(a, 1)?.as_ref(),
-        arg::<Option<Tensor>>(a, 2)?.as_ref(),
-        arg::<Option<Tensor>>(a, 3)?.as_ref(),
-        arg::<Option<Tensor>>(a, 4)?.as_ref(),
-        arg(a, 5)?,
-        arg(a, 6)?,
-        arg(a, 7)?,
+    let mut out0 = or_return!(arg::<Tensor>(a, 8));
+    let mut out1 = or_return!(arg::<Tensor>(a, 9));
+    let mut out2 = or_return!(arg::<Tensor>(a, 10));
+    or_return!(ops::native_batch_norm_out(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg::<Option<Tensor>>(a, 1)).as_ref(),
+        or_return!(arg::<Option<Tensor>>(a, 2)).as_ref(),
+        or_return!(arg::<Option<Tensor>>(a, 3)).as_ref(),
+        or_return!(arg::<Option<Tensor>>(a, 4)).as_ref(),
+        or_return!(arg(a, 5)),
+        or_return!(arg(a, 6)),
+        or_return!(arg(a, 7)),
         &mut out0,
         &mut out1,
-        &mut out2,
-    )?;
+        &mut out2
+    ));
     Ok(vec![out0.into_value(), out1.into_value(), out2.into_value()])
 }
 fn native_batch_norm_out_adaptor(
@@ -204,22 +201,20 @@ fn native_batch_norm_out_adaptor(
     out1: &mut Tensor,
     out2: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(
-        &NATIVE_BATCH_NORM_OUT_INFO,
-        &[
-            &input,
-            &weight,
-            &bias,
-            &running_mean,
-            &running_var,
-            &training,
-            &momentum,
-            &eps,
-            &&*out0,
-            &&*out1,
-            &&*out2,
-        ],
-    ) {
+    let values_: &[&dyn AsValue] = &[
+        &input,
+        &weight,
+        &bias,
+        &running_mean,
+        &running_var,
+        &training,
+        &momentum,
+        &eps,
+        &&*out0,
+        &&*out1,
+        &&*out2,
+    ];
+    if let Some(_seen) = watched(&NATIVE_BATCH_NORM_OUT_INFO, values_) {
         return ops::native_batch_norm_out(
             input,
             weight,
@@ -234,25 +229,10 @@ fn native_batch_norm_out_adaptor(
             out2,
         );
     }
-    let v = call_fallback(
-        &NATIVE_BATCH_NORM_OUT_INFO,
-        &[
-            &input,
-            &weight,
-            &bias,
-            &running_mean,
-            &running_var,
-            &training,
-            &momentum,
-            &eps,
-            &&*out0,
-            &&*out1,
-            &&*out2,
-        ],
-    )?;
-    *out0 = arg(&v, 0)?;
-    *out1 = arg(&v, 1)?;
-    *out2 = arg(&v, 2)?;
+    let v = or_return!(call_fallback(&NATIVE_BATCH_NORM_OUT_INFO, values_));
+    *out0 = or_return!(arg(&v, 0));
+    *out1 = or_return!(arg(&v, 1));
+    *out2 = or_return!(arg(&v, 2));
     Ok(())
 }
 
@@ -260,7 +240,7 @@ fn native_batch_norm_out_adaptor(
 pub type BatchNormTrainKernel = fn(&args::BatchNormTrain, [&Tensor; 3]) -> Result<()>;
 /// The kernels of `_batch_norm_train`.
 pub static BATCH_NORM_TRAIN_KERNEL: Kernel<BatchNormTrainKernel> =
-    Kernel::new(f::batch_norm_train_cpu, &[&BATCH_NORM_TRAIN]);
+    Kernel::new(f::batch_norm_train_cpu, &[BATCH_NORM_TRAIN.any()]);
 
 fn batch_norm_train_slot(
     input: &Tensor,
@@ -272,11 +252,11 @@ fn batch_norm_train_slot(
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
     let given = args::BatchNormTrain { input, weight, bias, running_mean, running_var, momentum, eps };
-    let m = f::batch_norm_train_shape(&given)?;
-    let o = [m[0].alloc()?, m[1].alloc()?, m[2].alloc()?];
-    if let Some(kernel) = BATCH_NORM_TRAIN_KERNEL.of(m[0].device)? {
-        soft(|| kernel(&given, [&o[0], &o[1], &o[2]]))?;
-    }
+    let m = or_return!(f::batch_norm_train_shape(&given));
+    let o = [or_return!(m[0].alloc()), or_return!(m[1].alloc()), or_return!(m[2].alloc())];
+    or_return!(BATCH_NORM_TRAIN_KERNEL.run(m[0].device, &mut |kernel: BatchNormTrainKernel| -> Result<()> {
+        kernel(&given, [&o[0], &o[1], &o[2]])
+    }));
     let [o0, o1, o2] = o;
     Ok((o0, o1, o2))
 }
@@ -328,15 +308,15 @@ pub(super) static BATCH_NORM_TRAIN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn batch_norm_train_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::batch_norm_train(
-        tensor_arg(a, 0)?,
-        arg::<Option<Tensor>>(a, 1)?.as_ref(),
-        arg::<Option<Tensor>>(a, 2)?.as_ref(),
-        arg::<Option<Tensor>>(a, 3)?.as_ref(),
-        arg::<Option<Tensor>>(a, 4)?.as_ref(),
-        arg(a, 5)?,
-        arg(a, 6)?,
-    )?
+    or_return!(ops::batch_norm_train(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg::<Option<Tensor>>(a, 1)).as_ref(),
+        or_return!(arg::<Option<Tensor>>(a, 2)).as_ref(),
+        or_return!(arg::<Option<Tensor>>(a, 3)).as_ref(),
+        or_return!(arg::<Option<Tensor>>(a, 4)).as_ref(),
+        or_return!(arg(a, 5)),
+        or_return!(arg(a, 6))
+    ))
     .into_values()
 }
 fn batch_norm_train_adaptor(
@@ -348,20 +328,18 @@ fn batch_norm_train_adaptor(
     momentum: f64,
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    if let Some(_seen) = watched(
+    adapted(
         &BATCH_NORM_TRAIN_INFO,
         &[&input, &weight, &bias, &running_mean, &running_var, &momentum, &eps],
-    ) {
-        return ops::batch_norm_train(input, weight, bias, running_mean, running_var, momentum, eps);
-    }
-    fallback(&BATCH_NORM_TRAIN_INFO, &[&input, &weight, &bias, &running_mean, &running_var, &momentum, &eps])
+        &mut |()| ops::batch_norm_train(input, weight, bias, running_mean, running_var, momentum, eps),
+    )
 }
 
 /// A back end's kernel of `_batch_norm_eval`.
 pub type BatchNormEvalKernel = fn(&args::BatchNormEval, [&Tensor; 3]) -> Result<()>;
 /// The kernels of `_batch_norm_eval`.
 pub static BATCH_NORM_EVAL_KERNEL: Kernel<BatchNormEvalKernel> =
-    Kernel::new(f::batch_norm_eval_cpu, &[&BATCH_NORM_EVAL]);
+    Kernel::new(f::batch_norm_eval_cpu, &[BATCH_NORM_EVAL.any()]);
 
 fn batch_norm_eval_slot(
     input: &Tensor,
@@ -372,11 +350,11 @@ fn batch_norm_eval_slot(
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
     let given = args::BatchNormEval { input, weight, bias, running_mean, running_var, eps };
-    let m = f::batch_norm_eval_shape(&given)?;
-    let o = [m[0].alloc()?, m[1].alloc()?, m[2].alloc()?];
-    if let Some(kernel) = BATCH_NORM_EVAL_KERNEL.of(m[0].device)? {
-        soft(|| kernel(&given, [&o[0], &o[1], &o[2]]))?;
-    }
+    let m = or_return!(f::batch_norm_eval_shape(&given));
+    let o = [or_return!(m[0].alloc()), or_return!(m[1].alloc()), or_return!(m[2].alloc())];
+    or_return!(BATCH_NORM_EVAL_KERNEL.run(m[0].device, &mut |kernel: BatchNormEvalKernel| -> Result<()> {
+        kernel(&given, [&o[0], &o[1], &o[2]])
+    }));
     let [o0, o1, o2] = o;
     Ok((o0, o1, o2))
 }
@@ -426,14 +404,14 @@ pub(super) static BATCH_NORM_EVAL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn batch_norm_eval_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::batch_norm_eval(
-        tensor_arg(a, 0)?,
-        arg::<Option<Tensor>>(a, 1)?.as_ref(),
-        arg::<Option<Tensor>>(a, 2)?.as_ref(),
-        arg::<Option<Tensor>>(a, 3)?.as_ref(),
-        arg::<Option<Tensor>>(a, 4)?.as_ref(),
-        arg(a, 5)?,
-    )?
+    or_return!(ops::batch_norm_eval(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg::<Option<Tensor>>(a, 1)).as_ref(),
+        or_return!(arg::<Option<Tensor>>(a, 2)).as_ref(),
+        or_return!(arg::<Option<Tensor>>(a, 3)).as_ref(),
+        or_return!(arg::<Option<Tensor>>(a, 4)).as_ref(),
+        or_return!(arg(a, 5))
+    ))
     .into_values()
 }
 fn batch_norm_eval_adaptor(
@@ -444,19 +422,16 @@ fn batch_norm_eval_adaptor(
     running_var: Option<&Tensor>,
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    if let Some(_seen) =
-        watched(&BATCH_NORM_EVAL_INFO, &[&input, &weight, &bias, &running_mean, &running_var, &eps])
-    {
-        return ops::batch_norm_eval(input, weight, bias, running_mean, running_var, eps);
-    }
-    fallback(&BATCH_NORM_EVAL_INFO, &[&input, &weight, &bias, &running_mean, &running_var, &eps])
+    adapted(&BATCH_NORM_EVAL_INFO, &[&input, &weight, &bias, &running_mean, &running_var, &eps], &mut |()| {
+        ops::batch_norm_eval(input, weight, bias, running_mean, running_var, eps)
+    })
 }
 
 /// A back end's kernel of `native_batch_norm_backward`.
 pub type NativeBatchNormBackwardKernel = fn(&args::NativeBatchNormBackward, &[Option<&Tensor>]) -> Result<()>;
 /// The kernels of `native_batch_norm_backward`.
 pub static NATIVE_BATCH_NORM_BACKWARD_KERNEL: Kernel<NativeBatchNormBackwardKernel> =
-    Kernel::new(f::native_batch_norm_backward_cpu, &[&NATIVE_BATCH_NORM_BACKWARD]);
+    Kernel::new(f::native_batch_norm_backward_cpu, &[NATIVE_BATCH_NORM_BACKWARD.any()]);
 
 fn native_batch_norm_backward_slot(
     grad_out: &Tensor,
@@ -482,11 +457,14 @@ fn native_batch_norm_backward_slot(
         eps,
         output_mask,
     };
-    let m = f::native_batch_norm_backward_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = NATIVE_BATCH_NORM_BACKWARD_KERNEL.of(m.device())? {
-        soft(|| kernel(&given, &m.wanted(&o)))?;
-    }
+    let m = or_return!(f::native_batch_norm_backward_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(
+        NATIVE_BATCH_NORM_BACKWARD_KERNEL
+            .run(m.device(), &mut |kernel: NativeBatchNormBackwardKernel| -> Result<()> {
+                kernel(&given, &m.wanted(&o))
+            })
+    );
     Ok(o)
 }
 /// Type of [`NATIVE_BATCH_NORM_BACKWARD`].
@@ -543,18 +521,18 @@ pub(super) static NATIVE_BATCH_NORM_BACKWARD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn native_batch_norm_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::native_batch_norm_backward(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        arg::<Option<Tensor>>(a, 2)?.as_ref(),
-        arg::<Option<Tensor>>(a, 3)?.as_ref(),
-        arg::<Option<Tensor>>(a, 4)?.as_ref(),
-        arg::<Option<Tensor>>(a, 5)?.as_ref(),
-        arg::<Option<Tensor>>(a, 6)?.as_ref(),
-        arg(a, 7)?,
-        arg(a, 8)?,
-        &arg::<Vec<bool>>(a, 9)?,
-    )?
+    or_return!(ops::native_batch_norm_backward(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(arg::<Option<Tensor>>(a, 2)).as_ref(),
+        or_return!(arg::<Option<Tensor>>(a, 3)).as_ref(),
+        or_return!(arg::<Option<Tensor>>(a, 4)).as_ref(),
+        or_return!(arg::<Option<Tensor>>(a, 5)).as_ref(),
+        or_return!(arg::<Option<Tensor>>(a, 6)).as_ref(),
+        or_return!(arg(a, 7)),
+        or_return!(arg(a, 8)),
+        &or_return!(arg::<Vec<bool>>(a, 9))
+    ))
     .into_values()
 }
 fn native_batch_norm_backward_adaptor(
@@ -569,7 +547,7 @@ fn native_batch_norm_backward_adaptor(
     eps: f64,
     output_mask: &[bool],
 ) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(
+    adapted(
         &NATIVE_BATCH_NORM_BACKWARD_INFO,
         &[
             &grad_out,
@@ -583,34 +561,20 @@ fn native_batch_norm_backward_adaptor(
             &eps,
             &output_mask,
         ],
-    ) {
-        return ops::native_batch_norm_backward(
-            grad_out,
-            input,
-            weight,
-            running_mean,
-            running_var,
-            save_mean,
-            save_invstd,
-            train,
-            eps,
-            output_mask,
-        );
-    }
-    fallback(
-        &NATIVE_BATCH_NORM_BACKWARD_INFO,
-        &[
-            &grad_out,
-            &input,
-            &weight,
-            &running_mean,
-            &running_var,
-            &save_mean,
-            &save_invstd,
-            &train,
-            &eps,
-            &output_mask,
-        ],
+        &mut |()| {
+            ops::native_batch_norm_backward(
+                grad_out,
+                input,
+                weight,
+                running_mean,
+                running_var,
+                save_mean,
+                save_invstd,
+                train,
+                eps,
+                output_mask,
+            )
+        },
     )
 }
 
@@ -666,17 +630,7 @@ pub(super) static BATCH_NORM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn batch_norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::batch_norm(
-        tensor_arg(a, 0)?,
-        arg::<Option<Tensor>>(a, 1)?.as_ref(),
-        arg::<Option<Tensor>>(a, 2)?.as_ref(),
-        arg::<Option<Tensor>>(a, 3)?.as_ref(),
-        arg::<Option<Tensor>>(a, 4)?.as_ref(),
-        arg(a, 5)?,
-        arg(a, 6)?,
-        arg(a, 7)?,
-    )?
-    .into_values()
+    calls::boxed_t_ot_ot_ot_ot_b_f_f_to_t(ops::batch_norm, a)
 }
 fn batch_norm_adaptor(
     input: &Tensor,
@@ -688,15 +642,17 @@ fn batch_norm_adaptor(
     momentum: f64,
     eps: f64,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(
+    calls::adapt_t_ot_ot_ot_ot_b_f_f_to_t(
         &BATCH_NORM_INFO,
-        &[&input, &running_mean, &running_var, &weight, &bias, &training, &momentum, &eps],
-    ) {
-        return ops::batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps);
-    }
-    fallback(
-        &BATCH_NORM_INFO,
-        &[&input, &running_mean, &running_var, &weight, &bias, &training, &momentum, &eps],
+        ops::batch_norm,
+        input,
+        running_mean,
+        running_var,
+        weight,
+        bias,
+        training,
+        momentum,
+        eps,
     )
 }
 
@@ -745,18 +701,7 @@ pub(super) static BATCH_NORM_TORCH_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn batch_norm_torch_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::batch_norm_torch(
-        tensor_arg(a, 0)?,
-        arg::<Option<Tensor>>(a, 1)?.as_ref(),
-        arg::<Option<Tensor>>(a, 2)?.as_ref(),
-        arg::<Option<Tensor>>(a, 3)?.as_ref(),
-        arg::<Option<Tensor>>(a, 4)?.as_ref(),
-        arg(a, 5)?,
-        arg(a, 6)?,
-        arg(a, 7)?,
-        arg(a, 8)?,
-    )?
-    .into_values()
+    calls::boxed_t_ot_ot_ot_ot_b_f_f_b_to_t(ops::batch_norm_torch, a)
 }
 fn batch_norm_torch_adaptor(
     input: &Tensor,
@@ -769,25 +714,18 @@ fn batch_norm_torch_adaptor(
     eps: f64,
     cudnn_enabled: bool,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(
+    calls::adapt_t_ot_ot_ot_ot_b_f_f_b_to_t(
         &BATCH_NORM_TORCH_INFO,
-        &[&input, &weight, &bias, &running_mean, &running_var, &training, &momentum, &eps, &cudnn_enabled],
-    ) {
-        return ops::batch_norm_torch(
-            input,
-            weight,
-            bias,
-            running_mean,
-            running_var,
-            training,
-            momentum,
-            eps,
-            cudnn_enabled,
-        );
-    }
-    fallback(
-        &BATCH_NORM_TORCH_INFO,
-        &[&input, &weight, &bias, &running_mean, &running_var, &training, &momentum, &eps, &cudnn_enabled],
+        ops::batch_norm_torch,
+        input,
+        weight,
+        bias,
+        running_mean,
+        running_var,
+        training,
+        momentum,
+        eps,
+        cudnn_enabled,
     )
 }
 
@@ -837,17 +775,7 @@ pub(super) static INSTANCE_NORM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn instance_norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::instance_norm(
-        tensor_arg(a, 0)?,
-        arg::<Option<Tensor>>(a, 1)?.as_ref(),
-        arg::<Option<Tensor>>(a, 2)?.as_ref(),
-        arg::<Option<Tensor>>(a, 3)?.as_ref(),
-        arg::<Option<Tensor>>(a, 4)?.as_ref(),
-        arg(a, 5)?,
-        arg(a, 6)?,
-        arg(a, 7)?,
-    )?
-    .into_values()
+    calls::boxed_t_ot_ot_ot_ot_b_f_f_to_t(ops::instance_norm, a)
 }
 fn instance_norm_adaptor(
     input: &Tensor,
@@ -859,24 +787,17 @@ fn instance_norm_adaptor(
     momentum: f64,
     eps: f64,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(
+    calls::adapt_t_ot_ot_ot_ot_b_f_f_to_t(
         &INSTANCE_NORM_INFO,
-        &[&input, &running_mean, &running_var, &weight, &bias, &use_input_stats, &momentum, &eps],
-    ) {
-        return ops::instance_norm(
-            input,
-            running_mean,
-            running_var,
-            weight,
-            bias,
-            use_input_stats,
-            momentum,
-            eps,
-        );
-    }
-    fallback(
-        &INSTANCE_NORM_INFO,
-        &[&input, &running_mean, &running_var, &weight, &bias, &use_input_stats, &momentum, &eps],
+        ops::instance_norm,
+        input,
+        running_mean,
+        running_var,
+        weight,
+        bias,
+        use_input_stats,
+        momentum,
+        eps,
     )
 }
 
@@ -925,18 +846,7 @@ pub(super) static INSTANCE_NORM_TORCH_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn instance_norm_torch_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::instance_norm_torch(
-        tensor_arg(a, 0)?,
-        arg::<Option<Tensor>>(a, 1)?.as_ref(),
-        arg::<Option<Tensor>>(a, 2)?.as_ref(),
-        arg::<Option<Tensor>>(a, 3)?.as_ref(),
-        arg::<Option<Tensor>>(a, 4)?.as_ref(),
-        arg(a, 5)?,
-        arg(a, 6)?,
-        arg(a, 7)?,
-        arg(a, 8)?,
-    )?
-    .into_values()
+    calls::boxed_t_ot_ot_ot_ot_b_f_f_b_to_t(ops::instance_norm_torch, a)
 }
 fn instance_norm_torch_adaptor(
     input: &Tensor,
@@ -949,45 +859,18 @@ fn instance_norm_torch_adaptor(
     eps: f64,
     cudnn_enabled: bool,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(
+    calls::adapt_t_ot_ot_ot_ot_b_f_f_b_to_t(
         &INSTANCE_NORM_TORCH_INFO,
-        &[
-            &input,
-            &weight,
-            &bias,
-            &running_mean,
-            &running_var,
-            &use_input_stats,
-            &momentum,
-            &eps,
-            &cudnn_enabled,
-        ],
-    ) {
-        return ops::instance_norm_torch(
-            input,
-            weight,
-            bias,
-            running_mean,
-            running_var,
-            use_input_stats,
-            momentum,
-            eps,
-            cudnn_enabled,
-        );
-    }
-    fallback(
-        &INSTANCE_NORM_TORCH_INFO,
-        &[
-            &input,
-            &weight,
-            &bias,
-            &running_mean,
-            &running_var,
-            &use_input_stats,
-            &momentum,
-            &eps,
-            &cudnn_enabled,
-        ],
+        ops::instance_norm_torch,
+        input,
+        weight,
+        bias,
+        running_mean,
+        running_var,
+        use_input_stats,
+        momentum,
+        eps,
+        cudnn_enabled,
     )
 }
 
@@ -995,7 +878,7 @@ fn instance_norm_torch_adaptor(
 pub type NativeLayerNormKernel = fn(&args::NativeLayerNorm, [&Tensor; 3]) -> Result<()>;
 /// The kernels of `native_layer_norm`.
 pub static NATIVE_LAYER_NORM_KERNEL: Kernel<NativeLayerNormKernel> =
-    Kernel::new(f::native_layer_norm_cpu, &[&NATIVE_LAYER_NORM]);
+    Kernel::new(f::native_layer_norm_cpu, &[NATIVE_LAYER_NORM.any()]);
 
 fn native_layer_norm_slot(
     input: &Tensor,
@@ -1005,11 +888,13 @@ fn native_layer_norm_slot(
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
     let given = args::NativeLayerNorm { input, normalized_shape, weight, bias, eps };
-    let m = f::native_layer_norm_shape(&given)?;
-    let o = [m[0].alloc()?, m[1].alloc()?, m[2].alloc()?];
-    if let Some(kernel) = NATIVE_LAYER_NORM_KERNEL.of(m[0].device)? {
-        soft(|| kernel(&given, [&o[0], &o[1], &o[2]]))?;
-    }
+    let m = or_return!(f::native_layer_norm_shape(&given));
+    let o = [or_return!(m[0].alloc()), or_return!(m[1].alloc()), or_return!(m[2].alloc())];
+    or_return!(
+        NATIVE_LAYER_NORM_KERNEL.run(m[0].device, &mut |kernel: NativeLayerNormKernel| -> Result<()> {
+            kernel(&given, [&o[0], &o[1], &o[2]])
+        })
+    );
     let [o0, o1, o2] = o;
     Ok((o0, o1, o2))
 }
@@ -1059,13 +944,13 @@ pub(super) static NATIVE_LAYER_NORM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn native_layer_norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::native_layer_norm(
-        tensor_arg(a, 0)?,
-        &arg::<Vec<i64>>(a, 1)?,
-        arg::<Option<Tensor>>(a, 2)?.as_ref(),
-        arg::<Option<Tensor>>(a, 3)?.as_ref(),
-        arg(a, 4)?,
-    )?
+    or_return!(ops::native_layer_norm(
+        or_return!(tensor_arg(a, 0)),
+        &or_return!(arg::<Vec<i64>>(a, 1)),
+        or_return!(arg::<Option<Tensor>>(a, 2)).as_ref(),
+        or_return!(arg::<Option<Tensor>>(a, 3)).as_ref(),
+        or_return!(arg(a, 4))
+    ))
     .into_values()
 }
 fn native_layer_norm_adaptor(
@@ -1075,18 +960,16 @@ fn native_layer_norm_adaptor(
     bias: Option<&Tensor>,
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    if let Some(_seen) = watched(&NATIVE_LAYER_NORM_INFO, &[&input, &normalized_shape, &weight, &bias, &eps])
-    {
-        return ops::native_layer_norm(input, normalized_shape, weight, bias, eps);
-    }
-    fallback(&NATIVE_LAYER_NORM_INFO, &[&input, &normalized_shape, &weight, &bias, &eps])
+    adapted(&NATIVE_LAYER_NORM_INFO, &[&input, &normalized_shape, &weight, &bias, &eps], &mut |()| {
+        ops::native_layer_norm(input, normalized_shape, weight, bias, eps)
+    })
 }
 
 /// A back end's kernel of `native_layer_norm_backward`.
 pub type NativeLayerNormBackwardKernel = fn(&args::NativeLayerNormBackward, &[Option<&Tensor>]) -> Result<()>;
 /// The kernels of `native_layer_norm_backward`.
 pub static NATIVE_LAYER_NORM_BACKWARD_KERNEL: Kernel<NativeLayerNormBackwardKernel> =
-    Kernel::new(f::native_layer_norm_backward_cpu, &[&NATIVE_LAYER_NORM_BACKWARD]);
+    Kernel::new(f::native_layer_norm_backward_cpu, &[NATIVE_LAYER_NORM_BACKWARD.any()]);
 
 fn native_layer_norm_backward_slot(
     grad_out: &Tensor,
@@ -1108,11 +991,14 @@ fn native_layer_norm_backward_slot(
         bias,
         output_mask,
     };
-    let m = f::native_layer_norm_backward_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = NATIVE_LAYER_NORM_BACKWARD_KERNEL.of(m.device())? {
-        soft(|| kernel(&given, &m.wanted(&o)))?;
-    }
+    let m = or_return!(f::native_layer_norm_backward_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(
+        NATIVE_LAYER_NORM_BACKWARD_KERNEL
+            .run(m.device(), &mut |kernel: NativeLayerNormBackwardKernel| -> Result<()> {
+                kernel(&given, &m.wanted(&o))
+            })
+    );
     Ok(o)
 }
 /// Type of [`NATIVE_LAYER_NORM_BACKWARD`].
@@ -1165,16 +1051,16 @@ pub(super) static NATIVE_LAYER_NORM_BACKWARD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn native_layer_norm_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::native_layer_norm_backward(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        &arg::<Vec<i64>>(a, 2)?,
-        tensor_arg(a, 3)?,
-        tensor_arg(a, 4)?,
-        arg::<Option<Tensor>>(a, 5)?.as_ref(),
-        arg::<Option<Tensor>>(a, 6)?.as_ref(),
-        &arg::<Vec<bool>>(a, 7)?,
-    )?
+    or_return!(ops::native_layer_norm_backward(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        &or_return!(arg::<Vec<i64>>(a, 2)),
+        or_return!(tensor_arg(a, 3)),
+        or_return!(tensor_arg(a, 4)),
+        or_return!(arg::<Option<Tensor>>(a, 5)).as_ref(),
+        or_return!(arg::<Option<Tensor>>(a, 6)).as_ref(),
+        &or_return!(arg::<Vec<bool>>(a, 7))
+    ))
     .into_values()
 }
 fn native_layer_norm_backward_adaptor(
@@ -1187,24 +1073,21 @@ fn native_layer_norm_backward_adaptor(
     bias: Option<&Tensor>,
     output_mask: &[bool],
 ) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(
+    adapted(
         &NATIVE_LAYER_NORM_BACKWARD_INFO,
         &[&grad_out, &input, &normalized_shape, &mean, &rstd, &weight, &bias, &output_mask],
-    ) {
-        return ops::native_layer_norm_backward(
-            grad_out,
-            input,
-            normalized_shape,
-            mean,
-            rstd,
-            weight,
-            bias,
-            output_mask,
-        );
-    }
-    fallback(
-        &NATIVE_LAYER_NORM_BACKWARD_INFO,
-        &[&grad_out, &input, &normalized_shape, &mean, &rstd, &weight, &bias, &output_mask],
+        &mut |()| {
+            ops::native_layer_norm_backward(
+                grad_out,
+                input,
+                normalized_shape,
+                mean,
+                rstd,
+                weight,
+                bias,
+                output_mask,
+            )
+        },
     )
 }
 
@@ -1246,14 +1129,14 @@ pub(super) static LAYER_NORM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn layer_norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::layer_norm(
-        tensor_arg(a, 0)?,
-        &arg::<Vec<i64>>(a, 1)?,
-        arg::<Option<Tensor>>(a, 2)?.as_ref(),
-        arg::<Option<Tensor>>(a, 3)?.as_ref(),
-        arg(a, 4)?,
-        arg(a, 5)?,
-    )?
+    or_return!(ops::layer_norm(
+        or_return!(tensor_arg(a, 0)),
+        &or_return!(arg::<Vec<i64>>(a, 1)),
+        or_return!(arg::<Option<Tensor>>(a, 2)).as_ref(),
+        or_return!(arg::<Option<Tensor>>(a, 3)).as_ref(),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5))
+    ))
     .into_values()
 }
 fn layer_norm_adaptor(
@@ -1264,19 +1147,16 @@ fn layer_norm_adaptor(
     eps: f64,
     cudnn_enable: bool,
 ) -> Result<Tensor> {
-    if let Some(_seen) =
-        watched(&LAYER_NORM_INFO, &[&input, &normalized_shape, &weight, &bias, &eps, &cudnn_enable])
-    {
-        return ops::layer_norm(input, normalized_shape, weight, bias, eps, cudnn_enable);
-    }
-    fallback(&LAYER_NORM_INFO, &[&input, &normalized_shape, &weight, &bias, &eps, &cudnn_enable])
+    adapted(&LAYER_NORM_INFO, &[&input, &normalized_shape, &weight, &bias, &eps, &cudnn_enable], &mut |()| {
+        ops::layer_norm(input, normalized_shape, weight, bias, eps, cudnn_enable)
+    })
 }
 
 /// A back end's kernel of `_fused_rms_norm`.
 pub type FusedRmsNormKernel = fn(&args::FusedRmsNorm, [&Tensor; 2]) -> Result<()>;
 /// The kernels of `_fused_rms_norm`.
 pub static FUSED_RMS_NORM_KERNEL: Kernel<FusedRmsNormKernel> =
-    Kernel::new(f::fused_rms_norm_cpu, &[&FUSED_RMS_NORM]);
+    Kernel::new(f::fused_rms_norm_cpu, &[FUSED_RMS_NORM.any()]);
 
 fn fused_rms_norm_slot(
     input: &Tensor,
@@ -1285,11 +1165,11 @@ fn fused_rms_norm_slot(
     eps: f64,
 ) -> Result<(Tensor, Tensor)> {
     let given = args::FusedRmsNorm { input, normalized_shape, weight, eps };
-    let m = f::fused_rms_norm_shape(&given)?;
-    let o = [m[0].alloc()?, m[1].alloc()?];
-    if let Some(kernel) = FUSED_RMS_NORM_KERNEL.of(m[0].device)? {
-        soft(|| kernel(&given, [&o[0], &o[1]]))?;
-    }
+    let m = or_return!(f::fused_rms_norm_shape(&given));
+    let o = [or_return!(m[0].alloc()), or_return!(m[1].alloc())];
+    or_return!(FUSED_RMS_NORM_KERNEL.run(m[0].device, &mut |kernel: FusedRmsNormKernel| -> Result<()> {
+        kernel(&given, [&o[0], &o[1]])
+    }));
     let [o0, o1] = o;
     Ok((o0, o1))
 }
@@ -1330,12 +1210,12 @@ pub(super) static FUSED_RMS_NORM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fused_rms_norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fused_rms_norm(
-        tensor_arg(a, 0)?,
-        &arg::<Vec<i64>>(a, 1)?,
-        arg::<Option<Tensor>>(a, 2)?.as_ref(),
-        arg(a, 3)?,
-    )?
+    or_return!(ops::fused_rms_norm(
+        or_return!(tensor_arg(a, 0)),
+        &or_return!(arg::<Vec<i64>>(a, 1)),
+        or_return!(arg::<Option<Tensor>>(a, 2)).as_ref(),
+        or_return!(arg(a, 3))
+    ))
     .into_values()
 }
 fn fused_rms_norm_adaptor(
@@ -1344,17 +1224,16 @@ fn fused_rms_norm_adaptor(
     weight: Option<&Tensor>,
     eps: f64,
 ) -> Result<(Tensor, Tensor)> {
-    if let Some(_seen) = watched(&FUSED_RMS_NORM_INFO, &[&input, &normalized_shape, &weight, &eps]) {
-        return ops::fused_rms_norm(input, normalized_shape, weight, eps);
-    }
-    fallback(&FUSED_RMS_NORM_INFO, &[&input, &normalized_shape, &weight, &eps])
+    adapted(&FUSED_RMS_NORM_INFO, &[&input, &normalized_shape, &weight, &eps], &mut |()| {
+        ops::fused_rms_norm(input, normalized_shape, weight, eps)
+    })
 }
 
 /// A back end's kernel of `_fused_rms_norm_backward`.
 pub type FusedRmsNormBackwardKernel = fn(&args::FusedRmsNormBackward, &[Option<&Tensor>]) -> Result<()>;
 /// The kernels of `_fused_rms_norm_backward`.
 pub static FUSED_RMS_NORM_BACKWARD_KERNEL: Kernel<FusedRmsNormBackwardKernel> =
-    Kernel::new(f::fused_rms_norm_backward_cpu, &[&FUSED_RMS_NORM_BACKWARD]);
+    Kernel::new(f::fused_rms_norm_backward_cpu, &[FUSED_RMS_NORM_BACKWARD.any()]);
 
 fn fused_rms_norm_backward_slot(
     grad_out: &Tensor,
@@ -1365,11 +1244,14 @@ fn fused_rms_norm_backward_slot(
     output_mask: &[bool],
 ) -> Result<Vec<Tensor>> {
     let given = args::FusedRmsNormBackward { grad_out, input, normalized_shape, rstd, weight, output_mask };
-    let m = f::fused_rms_norm_backward_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = FUSED_RMS_NORM_BACKWARD_KERNEL.of(m.device())? {
-        soft(|| kernel(&given, &m.wanted(&o)))?;
-    }
+    let m = or_return!(f::fused_rms_norm_backward_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(
+        FUSED_RMS_NORM_BACKWARD_KERNEL
+            .run(m.device(), &mut |kernel: FusedRmsNormBackwardKernel| -> Result<()> {
+                kernel(&given, &m.wanted(&o))
+            })
+    );
     Ok(o)
 }
 /// Type of [`FUSED_RMS_NORM_BACKWARD`].
@@ -1412,14 +1294,14 @@ pub(super) static FUSED_RMS_NORM_BACKWARD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fused_rms_norm_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fused_rms_norm_backward(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        &arg::<Vec<i64>>(a, 2)?,
-        tensor_arg(a, 3)?,
-        arg::<Option<Tensor>>(a, 4)?.as_ref(),
-        &arg::<Vec<bool>>(a, 5)?,
-    )?
+    or_return!(ops::fused_rms_norm_backward(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        &or_return!(arg::<Vec<i64>>(a, 2)),
+        or_return!(tensor_arg(a, 3)),
+        or_return!(arg::<Option<Tensor>>(a, 4)).as_ref(),
+        &or_return!(arg::<Vec<bool>>(a, 5))
+    ))
     .into_values()
 }
 fn fused_rms_norm_backward_adaptor(
@@ -1430,15 +1312,10 @@ fn fused_rms_norm_backward_adaptor(
     weight: Option<&Tensor>,
     output_mask: &[bool],
 ) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(
+    adapted(
         &FUSED_RMS_NORM_BACKWARD_INFO,
         &[&grad_out, &input, &normalized_shape, &rstd, &weight, &output_mask],
-    ) {
-        return ops::fused_rms_norm_backward(grad_out, input, normalized_shape, rstd, weight, output_mask);
-    }
-    fallback(
-        &FUSED_RMS_NORM_BACKWARD_INFO,
-        &[&grad_out, &input, &normalized_shape, &rstd, &weight, &output_mask],
+        &mut |()| ops::fused_rms_norm_backward(grad_out, input, normalized_shape, rstd, weight, output_mask),
     )
 }
 
@@ -1478,12 +1355,12 @@ pub(super) static RMS_NORM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn rms_norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::rms_norm(
-        tensor_arg(a, 0)?,
-        &arg::<Vec<i64>>(a, 1)?,
-        arg::<Option<Tensor>>(a, 2)?.as_ref(),
-        arg(a, 3)?,
-    )?
+    or_return!(ops::rms_norm(
+        or_return!(tensor_arg(a, 0)),
+        &or_return!(arg::<Vec<i64>>(a, 1)),
+        or_return!(arg::<Option<Tensor>>(a, 2)).as_ref(),
+        or_return!(arg(a, 3))
+    ))
     .into_values()
 }
 fn rms_norm_adaptor(
@@ -1492,17 +1369,16 @@ fn rms_norm_adaptor(
     weight: Option<&Tensor>,
     eps: Option<f64>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&RMS_NORM_INFO, &[&input, &normalized_shape, &weight, &eps]) {
-        return ops::rms_norm(input, normalized_shape, weight, eps);
-    }
-    fallback(&RMS_NORM_INFO, &[&input, &normalized_shape, &weight, &eps])
+    adapted(&RMS_NORM_INFO, &[&input, &normalized_shape, &weight, &eps], &mut |()| {
+        ops::rms_norm(input, normalized_shape, weight, eps)
+    })
 }
 
 /// A back end's kernel of `_fused_group_norm`.
 pub type FusedGroupNormKernel = fn(&args::FusedGroupNorm, [&Tensor; 3]) -> Result<()>;
 /// The kernels of `_fused_group_norm`.
 pub static FUSED_GROUP_NORM_KERNEL: Kernel<FusedGroupNormKernel> =
-    Kernel::new(f::fused_group_norm_cpu, &[&FUSED_GROUP_NORM]);
+    Kernel::new(f::fused_group_norm_cpu, &[FUSED_GROUP_NORM.any()]);
 
 fn fused_group_norm_slot(
     input: &Tensor,
@@ -1515,11 +1391,11 @@ fn fused_group_norm_slot(
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
     let given = args::FusedGroupNorm { input, weight, bias, n, c, hxw, group, eps };
-    let m = f::fused_group_norm_shape(&given)?;
-    let o = [m[0].alloc()?, m[1].alloc()?, m[2].alloc()?];
-    if let Some(kernel) = FUSED_GROUP_NORM_KERNEL.of(m[0].device)? {
-        soft(|| kernel(&given, [&o[0], &o[1], &o[2]]))?;
-    }
+    let m = or_return!(f::fused_group_norm_shape(&given));
+    let o = [or_return!(m[0].alloc()), or_return!(m[1].alloc()), or_return!(m[2].alloc())];
+    or_return!(FUSED_GROUP_NORM_KERNEL.run(m[0].device, &mut |kernel: FusedGroupNormKernel| -> Result<()> {
+        kernel(&given, [&o[0], &o[1], &o[2]])
+    }));
     let [o0, o1, o2] = o;
     Ok((o0, o1, o2))
 }
@@ -1573,17 +1449,7 @@ pub(super) static FUSED_GROUP_NORM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fused_group_norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fused_group_norm(
-        tensor_arg(a, 0)?,
-        arg::<Option<Tensor>>(a, 1)?.as_ref(),
-        arg::<Option<Tensor>>(a, 2)?.as_ref(),
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-        arg(a, 7)?,
-    )?
-    .into_values()
+    calls::boxed_t_ot_ot_i_i_i_i_f_to_t_t_t(ops::fused_group_norm, a)
 }
 fn fused_group_norm_adaptor(
     input: &Tensor,
@@ -1595,12 +1461,18 @@ fn fused_group_norm_adaptor(
     group: i64,
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    if let Some(_seen) =
-        watched(&FUSED_GROUP_NORM_INFO, &[&input, &weight, &bias, &n, &c, &hxw, &group, &eps])
-    {
-        return ops::fused_group_norm(input, weight, bias, n, c, hxw, group, eps);
-    }
-    fallback(&FUSED_GROUP_NORM_INFO, &[&input, &weight, &bias, &n, &c, &hxw, &group, &eps])
+    calls::adapt_t_ot_ot_i_i_i_i_f_to_t_t_t(
+        &FUSED_GROUP_NORM_INFO,
+        ops::fused_group_norm,
+        input,
+        weight,
+        bias,
+        n,
+        c,
+        hxw,
+        group,
+        eps,
+    )
 }
 
 fn native_group_norm_cpu(
@@ -1660,17 +1532,7 @@ pub(super) static NATIVE_GROUP_NORM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn native_group_norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::native_group_norm(
-        tensor_arg(a, 0)?,
-        arg::<Option<Tensor>>(a, 1)?.as_ref(),
-        arg::<Option<Tensor>>(a, 2)?.as_ref(),
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-        arg(a, 7)?,
-    )?
-    .into_values()
+    calls::boxed_t_ot_ot_i_i_i_i_f_to_t_t_t(ops::native_group_norm, a)
 }
 fn native_group_norm_adaptor(
     input: &Tensor,
@@ -1682,19 +1544,25 @@ fn native_group_norm_adaptor(
     group: i64,
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    if let Some(_seen) =
-        watched(&NATIVE_GROUP_NORM_INFO, &[&input, &weight, &bias, &n, &c, &hxw, &group, &eps])
-    {
-        return ops::native_group_norm(input, weight, bias, n, c, hxw, group, eps);
-    }
-    fallback(&NATIVE_GROUP_NORM_INFO, &[&input, &weight, &bias, &n, &c, &hxw, &group, &eps])
+    calls::adapt_t_ot_ot_i_i_i_i_f_to_t_t_t(
+        &NATIVE_GROUP_NORM_INFO,
+        ops::native_group_norm,
+        input,
+        weight,
+        bias,
+        n,
+        c,
+        hxw,
+        group,
+        eps,
+    )
 }
 
 /// A back end's kernel of `native_group_norm_backward`.
 pub type NativeGroupNormBackwardKernel = fn(&args::NativeGroupNormBackward, &[Option<&Tensor>]) -> Result<()>;
 /// The kernels of `native_group_norm_backward`.
 pub static NATIVE_GROUP_NORM_BACKWARD_KERNEL: Kernel<NativeGroupNormBackwardKernel> =
-    Kernel::new(f::native_group_norm_backward_cpu, &[&NATIVE_GROUP_NORM_BACKWARD]);
+    Kernel::new(f::native_group_norm_backward_cpu, &[NATIVE_GROUP_NORM_BACKWARD.any()]);
 
 fn native_group_norm_backward_slot(
     grad_out: &Tensor,
@@ -1710,11 +1578,14 @@ fn native_group_norm_backward_slot(
 ) -> Result<Vec<Tensor>> {
     let given =
         args::NativeGroupNormBackward { grad_out, input, mean, rstd, weight, n, c, hxw, group, output_mask };
-    let m = f::native_group_norm_backward_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = NATIVE_GROUP_NORM_BACKWARD_KERNEL.of(m.device())? {
-        soft(|| kernel(&given, &m.wanted(&o)))?;
-    }
+    let m = or_return!(f::native_group_norm_backward_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(
+        NATIVE_GROUP_NORM_BACKWARD_KERNEL
+            .run(m.device(), &mut |kernel: NativeGroupNormBackwardKernel| -> Result<()> {
+                kernel(&given, &m.wanted(&o))
+            })
+    );
     Ok(o)
 }
 /// Type of [`NATIVE_GROUP_NORM_BACKWARD`].
@@ -1771,18 +1642,18 @@ pub(super) static NATIVE_GROUP_NORM_BACKWARD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn native_group_norm_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::native_group_norm_backward(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        tensor_arg(a, 2)?,
-        tensor_arg(a, 3)?,
-        arg::<Option<Tensor>>(a, 4)?.as_ref(),
-        arg(a, 5)?,
-        arg(a, 6)?,
-        arg(a, 7)?,
-        arg(a, 8)?,
-        &arg::<Vec<bool>>(a, 9)?,
-    )?
+    or_return!(ops::native_group_norm_backward(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(tensor_arg(a, 2)),
+        or_return!(tensor_arg(a, 3)),
+        or_return!(arg::<Option<Tensor>>(a, 4)).as_ref(),
+        or_return!(arg(a, 5)),
+        or_return!(arg(a, 6)),
+        or_return!(arg(a, 7)),
+        or_return!(arg(a, 8)),
+        &or_return!(arg::<Vec<bool>>(a, 9))
+    ))
     .into_values()
 }
 fn native_group_norm_backward_adaptor(
@@ -1797,26 +1668,23 @@ fn native_group_norm_backward_adaptor(
     group: i64,
     output_mask: &[bool],
 ) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(
+    adapted(
         &NATIVE_GROUP_NORM_BACKWARD_INFO,
         &[&grad_out, &input, &mean, &rstd, &weight, &n, &c, &hxw, &group, &output_mask],
-    ) {
-        return ops::native_group_norm_backward(
-            grad_out,
-            input,
-            mean,
-            rstd,
-            weight,
-            n,
-            c,
-            hxw,
-            group,
-            output_mask,
-        );
-    }
-    fallback(
-        &NATIVE_GROUP_NORM_BACKWARD_INFO,
-        &[&grad_out, &input, &mean, &rstd, &weight, &n, &c, &hxw, &group, &output_mask],
+        &mut |()| {
+            ops::native_group_norm_backward(
+                grad_out,
+                input,
+                mean,
+                rstd,
+                weight,
+                n,
+                c,
+                hxw,
+                group,
+                output_mask,
+            )
+        },
     )
 }
 
@@ -1861,14 +1729,14 @@ pub(super) static GROUP_NORM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn group_norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::group_norm(
-        tensor_arg(a, 0)?,
-        arg(a, 1)?,
-        arg::<Option<Tensor>>(a, 2)?.as_ref(),
-        arg::<Option<Tensor>>(a, 3)?.as_ref(),
-        arg(a, 4)?,
-        arg(a, 5)?,
-    )?
+    or_return!(ops::group_norm(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg::<Option<Tensor>>(a, 2)).as_ref(),
+        or_return!(arg::<Option<Tensor>>(a, 3)).as_ref(),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5))
+    ))
     .into_values()
 }
 fn group_norm_adaptor(
@@ -1879,12 +1747,9 @@ fn group_norm_adaptor(
     eps: f64,
     cudnn_enabled: bool,
 ) -> Result<Tensor> {
-    if let Some(_seen) =
-        watched(&GROUP_NORM_INFO, &[&input, &num_groups, &weight, &bias, &eps, &cudnn_enabled])
-    {
-        return ops::group_norm(input, num_groups, weight, bias, eps, cudnn_enabled);
-    }
-    fallback(&GROUP_NORM_INFO, &[&input, &num_groups, &weight, &bias, &eps, &cudnn_enabled])
+    adapted(&GROUP_NORM_INFO, &[&input, &num_groups, &weight, &bias, &eps, &cudnn_enabled], &mut |()| {
+        ops::group_norm(input, num_groups, weight, bias, eps, cudnn_enabled)
+    })
 }
 
 /// Type of [`LOCAL_RESPONSE_NORM`].
@@ -1921,13 +1786,19 @@ pub(super) static LOCAL_RESPONSE_NORM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn local_response_norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::local_response_norm(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values()
+    or_return!(ops::local_response_norm(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4))
+    ))
+    .into_values()
 }
 fn local_response_norm_adaptor(input: &Tensor, size: i64, alpha: f64, beta: f64, k: f64) -> Result<Tensor> {
-    if let Some(_seen) = watched(&LOCAL_RESPONSE_NORM_INFO, &[&input, &size, &alpha, &beta, &k]) {
-        return ops::local_response_norm(input, size, alpha, beta, k);
-    }
-    fallback(&LOCAL_RESPONSE_NORM_INFO, &[&input, &size, &alpha, &beta, &k])
+    adapted(&LOCAL_RESPONSE_NORM_INFO, &[&input, &size, &alpha, &beta, &k], &mut |()| {
+        ops::local_response_norm(input, size, alpha, beta, k)
+    })
 }
 
 /// Type of [`NATIVE_BATCH_NORM_LEGIT`].
@@ -1973,16 +1844,16 @@ pub(super) static NATIVE_BATCH_NORM_LEGIT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn native_batch_norm_legit_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::native_batch_norm_legit(
-        tensor_arg(a, 0)?,
-        arg::<Option<Tensor>>(a, 1)?.as_ref(),
-        arg::<Option<Tensor>>(a, 2)?.as_ref(),
-        tensor_arg(a, 3)?,
-        tensor_arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-        arg(a, 7)?,
-    )?
+    or_return!(ops::native_batch_norm_legit(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg::<Option<Tensor>>(a, 1)).as_ref(),
+        or_return!(arg::<Option<Tensor>>(a, 2)).as_ref(),
+        or_return!(tensor_arg(a, 3)),
+        or_return!(tensor_arg(a, 4)),
+        or_return!(arg(a, 5)),
+        or_return!(arg(a, 6)),
+        or_return!(arg(a, 7))
+    ))
     .into_values()
 }
 fn native_batch_norm_legit_adaptor(
@@ -1995,24 +1866,21 @@ fn native_batch_norm_legit_adaptor(
     momentum: f64,
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    if let Some(_seen) = watched(
+    adapted(
         &NATIVE_BATCH_NORM_LEGIT_INFO,
         &[&input, &weight, &bias, &running_mean, &running_var, &training, &momentum, &eps],
-    ) {
-        return ops::native_batch_norm_legit(
-            input,
-            weight,
-            bias,
-            running_mean,
-            running_var,
-            training,
-            momentum,
-            eps,
-        );
-    }
-    fallback(
-        &NATIVE_BATCH_NORM_LEGIT_INFO,
-        &[&input, &weight, &bias, &running_mean, &running_var, &training, &momentum, &eps],
+        &mut |()| {
+            ops::native_batch_norm_legit(
+                input,
+                weight,
+                bias,
+                running_mean,
+                running_var,
+                training,
+                momentum,
+                eps,
+            )
+        },
     )
 }
 
@@ -2042,8 +1910,16 @@ fn native_batch_norm_legit_out_cpu(
         },
         &[&*out0, &*out1, &*out2],
     )?;
-    let r =
-        f::native_batch_norm_legit(input, weight, bias, running_mean, running_var, training, momentum, eps)?;
+    let r = or_return!(f::native_batch_norm_legit(
+        input,
+        weight,
+        bias,
+        running_mean,
+        running_var,
+        training,
+        momentum,
+        eps
+    ));
     out::copy_to_out(&OutDtype::Cast, out0, &r.0)?;
     out::copy_to_out(&OutDtype::Cast, out1, &r.1)?;
     out::copy_to_out(&OutDtype::Cast, out2, &r.2)
@@ -2100,22 +1976,22 @@ pub(super) static NATIVE_BATCH_NORM_LEGIT_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&NATIVE_BATCH_NORM_LEGIT_INFO),
 };
 fn native_batch_norm_legit_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out0 = arg::<Tensor>(a, 8)?;
-    let mut out1 = arg::<Tensor>(a, 9)?;
-    let mut out2 = arg::<Tensor>(a, 10)?;
-    ops::native_batch_norm_legit_out(
-        tensor_arg(a, 0)?,
-        arg::<Option<Tensor>>(a, 1)?.as_ref(),
-        arg::<Option<Tensor>>(a, 2)?.as_ref(),
-        tensor_arg(a, 3)?,
-        tensor_arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-        arg(a, 7)?,
+    let mut out0 = or_return!(arg::<Tensor>(a, 8));
+    let mut out1 = or_return!(arg::<Tensor>(a, 9));
+    let mut out2 = or_return!(arg::<Tensor>(a, 10));
+    or_return!(ops::native_batch_norm_legit_out(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg::<Option<Tensor>>(a, 1)).as_ref(),
+        or_return!(arg::<Option<Tensor>>(a, 2)).as_ref(),
+        or_return!(tensor_arg(a, 3)),
+        or_return!(tensor_arg(a, 4)),
+        or_return!(arg(a, 5)),
+        or_return!(arg(a, 6)),
+        or_return!(arg(a, 7)),
         &mut out0,
         &mut out1,
-        &mut out2,
-    )?;
+        &mut out2
+    ));
     Ok(vec![out0.into_value(), out1.into_value(), out2.into_value()])
 }
 fn native_batch_norm_legit_out_adaptor(
@@ -2131,22 +2007,20 @@ fn native_batch_norm_legit_out_adaptor(
     out1: &mut Tensor,
     out2: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(
-        &NATIVE_BATCH_NORM_LEGIT_OUT_INFO,
-        &[
-            &input,
-            &weight,
-            &bias,
-            &running_mean,
-            &running_var,
-            &training,
-            &momentum,
-            &eps,
-            &&*out0,
-            &&*out1,
-            &&*out2,
-        ],
-    ) {
+    let values_: &[&dyn AsValue] = &[
+        &input,
+        &weight,
+        &bias,
+        &running_mean,
+        &running_var,
+        &training,
+        &momentum,
+        &eps,
+        &&*out0,
+        &&*out1,
+        &&*out2,
+    ];
+    if let Some(_seen) = watched(&NATIVE_BATCH_NORM_LEGIT_OUT_INFO, values_) {
         return ops::native_batch_norm_legit_out(
             input,
             weight,
@@ -2161,25 +2035,10 @@ fn native_batch_norm_legit_out_adaptor(
             out2,
         );
     }
-    let v = call_fallback(
-        &NATIVE_BATCH_NORM_LEGIT_OUT_INFO,
-        &[
-            &input,
-            &weight,
-            &bias,
-            &running_mean,
-            &running_var,
-            &training,
-            &momentum,
-            &eps,
-            &&*out0,
-            &&*out1,
-            &&*out2,
-        ],
-    )?;
-    *out0 = arg(&v, 0)?;
-    *out1 = arg(&v, 1)?;
-    *out2 = arg(&v, 2)?;
+    let v = or_return!(call_fallback(&NATIVE_BATCH_NORM_LEGIT_OUT_INFO, values_));
+    *out0 = or_return!(arg(&v, 0));
+    *out1 = or_return!(arg(&v, 1));
+    *out2 = or_return!(arg(&v, 2));
     Ok(())
 }
 
@@ -2219,14 +2078,14 @@ pub(super) static NATIVE_BATCH_NORM_LEGIT_NO_STATS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn native_batch_norm_legit_no_stats_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::native_batch_norm_legit_no_stats(
-        tensor_arg(a, 0)?,
-        arg::<Option<Tensor>>(a, 1)?.as_ref(),
-        arg::<Option<Tensor>>(a, 2)?.as_ref(),
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-    )?
+    or_return!(ops::native_batch_norm_legit_no_stats(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg::<Option<Tensor>>(a, 1)).as_ref(),
+        or_return!(arg::<Option<Tensor>>(a, 2)).as_ref(),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5))
+    ))
     .into_values()
 }
 fn native_batch_norm_legit_no_stats_adaptor(
@@ -2237,12 +2096,11 @@ fn native_batch_norm_legit_no_stats_adaptor(
     momentum: f64,
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    if let Some(_seen) =
-        watched(&NATIVE_BATCH_NORM_LEGIT_NO_STATS_INFO, &[&input, &weight, &bias, &training, &momentum, &eps])
-    {
-        return ops::native_batch_norm_legit_no_stats(input, weight, bias, training, momentum, eps);
-    }
-    fallback(&NATIVE_BATCH_NORM_LEGIT_NO_STATS_INFO, &[&input, &weight, &bias, &training, &momentum, &eps])
+    adapted(
+        &NATIVE_BATCH_NORM_LEGIT_NO_STATS_INFO,
+        &[&input, &weight, &bias, &training, &momentum, &eps],
+        &mut |()| ops::native_batch_norm_legit_no_stats(input, weight, bias, training, momentum, eps),
+    )
 }
 
 fn native_batch_norm_legit_no_stats_out_cpu(
@@ -2267,7 +2125,7 @@ fn native_batch_norm_legit_no_stats_out_cpu(
         },
         &[&*out0, &*out1, &*out2],
     )?;
-    let r = f::native_batch_norm_legit_no_stats(input, weight, bias, training, momentum, eps)?;
+    let r = or_return!(f::native_batch_norm_legit_no_stats(input, weight, bias, training, momentum, eps));
     out::copy_to_out(&OutDtype::Cast, out0, &r.0)?;
     out::copy_to_out(&OutDtype::Cast, out1, &r.1)?;
     out::copy_to_out(&OutDtype::Cast, out2, &r.2)
@@ -2320,20 +2178,20 @@ pub(super) static NATIVE_BATCH_NORM_LEGIT_NO_STATS_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&NATIVE_BATCH_NORM_LEGIT_NO_STATS_INFO),
 };
 fn native_batch_norm_legit_no_stats_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out0 = arg::<Tensor>(a, 6)?;
-    let mut out1 = arg::<Tensor>(a, 7)?;
-    let mut out2 = arg::<Tensor>(a, 8)?;
-    ops::native_batch_norm_legit_no_stats_out(
-        tensor_arg(a, 0)?,
-        arg::<Option<Tensor>>(a, 1)?.as_ref(),
-        arg::<Option<Tensor>>(a, 2)?.as_ref(),
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
+    let mut out0 = or_return!(arg::<Tensor>(a, 6));
+    let mut out1 = or_return!(arg::<Tensor>(a, 7));
+    let mut out2 = or_return!(arg::<Tensor>(a, 8));
+    or_return!(ops::native_batch_norm_legit_no_stats_out(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg::<Option<Tensor>>(a, 1)).as_ref(),
+        or_return!(arg::<Option<Tensor>>(a, 2)).as_ref(),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5)),
         &mut out0,
         &mut out1,
-        &mut out2,
-    )?;
+        &mut out2
+    ));
     Ok(vec![out0.into_value(), out1.into_value(), out2.into_value()])
 }
 fn native_batch_norm_legit_no_stats_out_adaptor(
@@ -2347,21 +2205,17 @@ fn native_batch_norm_legit_no_stats_out_adaptor(
     out1: &mut Tensor,
     out2: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(
-        &NATIVE_BATCH_NORM_LEGIT_NO_STATS_OUT_INFO,
-        &[&input, &weight, &bias, &training, &momentum, &eps, &&*out0, &&*out1, &&*out2],
-    ) {
+    let values_: &[&dyn AsValue] =
+        &[&input, &weight, &bias, &training, &momentum, &eps, &&*out0, &&*out1, &&*out2];
+    if let Some(_seen) = watched(&NATIVE_BATCH_NORM_LEGIT_NO_STATS_OUT_INFO, values_) {
         return ops::native_batch_norm_legit_no_stats_out(
             input, weight, bias, training, momentum, eps, out0, out1, out2,
         );
     }
-    let v = call_fallback(
-        &NATIVE_BATCH_NORM_LEGIT_NO_STATS_OUT_INFO,
-        &[&input, &weight, &bias, &training, &momentum, &eps, &&*out0, &&*out1, &&*out2],
-    )?;
-    *out0 = arg(&v, 0)?;
-    *out1 = arg(&v, 1)?;
-    *out2 = arg(&v, 2)?;
+    let v = or_return!(call_fallback(&NATIVE_BATCH_NORM_LEGIT_NO_STATS_OUT_INFO, values_));
+    *out0 = or_return!(arg(&v, 0));
+    *out1 = or_return!(arg(&v, 1));
+    *out2 = or_return!(arg(&v, 2));
     Ok(())
 }
 
@@ -2409,15 +2263,15 @@ pub(super) static NATIVE_BATCH_NORM_LEGIT_NO_TRAINING_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn native_batch_norm_legit_no_training_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::native_batch_norm_legit_no_training(
-        tensor_arg(a, 0)?,
-        arg::<Option<Tensor>>(a, 1)?.as_ref(),
-        arg::<Option<Tensor>>(a, 2)?.as_ref(),
-        tensor_arg(a, 3)?,
-        tensor_arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-    )?
+    or_return!(ops::native_batch_norm_legit_no_training(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg::<Option<Tensor>>(a, 1)).as_ref(),
+        or_return!(arg::<Option<Tensor>>(a, 2)).as_ref(),
+        or_return!(tensor_arg(a, 3)),
+        or_return!(tensor_arg(a, 4)),
+        or_return!(arg(a, 5)),
+        or_return!(arg(a, 6))
+    ))
     .into_values()
 }
 fn native_batch_norm_legit_no_training_adaptor(
@@ -2429,23 +2283,20 @@ fn native_batch_norm_legit_no_training_adaptor(
     momentum: f64,
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    if let Some(_seen) = watched(
+    adapted(
         &NATIVE_BATCH_NORM_LEGIT_NO_TRAINING_INFO,
         &[&input, &weight, &bias, &running_mean, &running_var, &momentum, &eps],
-    ) {
-        return ops::native_batch_norm_legit_no_training(
-            input,
-            weight,
-            bias,
-            running_mean,
-            running_var,
-            momentum,
-            eps,
-        );
-    }
-    fallback(
-        &NATIVE_BATCH_NORM_LEGIT_NO_TRAINING_INFO,
-        &[&input, &weight, &bias, &running_mean, &running_var, &momentum, &eps],
+        &mut |()| {
+            ops::native_batch_norm_legit_no_training(
+                input,
+                weight,
+                bias,
+                running_mean,
+                running_var,
+                momentum,
+                eps,
+            )
+        },
     )
 }
 
@@ -2495,15 +2346,15 @@ pub(super) static BATCH_NORM_WITH_UPDATE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn batch_norm_with_update_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::batch_norm_with_update(
-        tensor_arg(a, 0)?,
-        arg::<Option<Tensor>>(a, 1)?.as_ref(),
-        arg::<Option<Tensor>>(a, 2)?.as_ref(),
-        tensor_arg(a, 3)?,
-        tensor_arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-    )?
+    or_return!(ops::batch_norm_with_update(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg::<Option<Tensor>>(a, 1)).as_ref(),
+        or_return!(arg::<Option<Tensor>>(a, 2)).as_ref(),
+        or_return!(tensor_arg(a, 3)),
+        or_return!(tensor_arg(a, 4)),
+        or_return!(arg(a, 5)),
+        or_return!(arg(a, 6))
+    ))
     .into_values()
 }
 fn batch_norm_with_update_adaptor(
@@ -2515,15 +2366,10 @@ fn batch_norm_with_update_adaptor(
     momentum: f64,
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
-    if let Some(_seen) = watched(
+    adapted(
         &BATCH_NORM_WITH_UPDATE_INFO,
         &[&input, &weight, &bias, &running_mean, &running_var, &momentum, &eps],
-    ) {
-        return ops::batch_norm_with_update(input, weight, bias, running_mean, running_var, momentum, eps);
-    }
-    fallback(
-        &BATCH_NORM_WITH_UPDATE_INFO,
-        &[&input, &weight, &bias, &running_mean, &running_var, &momentum, &eps],
+        &mut |()| ops::batch_norm_with_update(input, weight, bias, running_mean, running_var, momentum, eps),
     )
 }
 
@@ -2568,15 +2414,15 @@ pub(super) static BATCH_NORM_NO_UPDATE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn batch_norm_no_update_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::batch_norm_no_update(
-        tensor_arg(a, 0)?,
-        arg::<Option<Tensor>>(a, 1)?.as_ref(),
-        arg::<Option<Tensor>>(a, 2)?.as_ref(),
-        arg::<Option<Tensor>>(a, 3)?.as_ref(),
-        arg::<Option<Tensor>>(a, 4)?.as_ref(),
-        arg(a, 5)?,
-        arg(a, 6)?,
-    )?
+    or_return!(ops::batch_norm_no_update(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg::<Option<Tensor>>(a, 1)).as_ref(),
+        or_return!(arg::<Option<Tensor>>(a, 2)).as_ref(),
+        or_return!(arg::<Option<Tensor>>(a, 3)).as_ref(),
+        or_return!(arg::<Option<Tensor>>(a, 4)).as_ref(),
+        or_return!(arg(a, 5)),
+        or_return!(arg(a, 6))
+    ))
     .into_values()
 }
 fn batch_norm_no_update_adaptor(
@@ -2588,14 +2434,9 @@ fn batch_norm_no_update_adaptor(
     momentum: f64,
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
-    if let Some(_seen) = watched(
+    adapted(
         &BATCH_NORM_NO_UPDATE_INFO,
         &[&input, &weight, &bias, &running_mean, &running_var, &momentum, &eps],
-    ) {
-        return ops::batch_norm_no_update(input, weight, bias, running_mean, running_var, momentum, eps);
-    }
-    fallback(
-        &BATCH_NORM_NO_UPDATE_INFO,
-        &[&input, &weight, &bias, &running_mean, &running_var, &momentum, &eps],
+        &mut |()| ops::batch_norm_no_update(input, weight, bias, running_mean, running_var, momentum, eps),
     )
 }

@@ -31,14 +31,16 @@ impl Backward for BatchNormTrainBackward {
         let need = &need[..];
         let eps = self.eps;
         let [g0, g1, g2] = if cx.need(0) || cx.need(1) || cx.need(2) {
-            let bias = self.bias.unpack(cx, "bias")?;
+            let bias = or_return!(self.bias.unpack(cx, "bias"));
             let bias = bias.as_ref();
-            let input = &self.input.unpack_last(cx, "input")?;
-            let result1 = &self.result1.unpack_last(cx, "result1")?;
-            let result2 = &self.result2.unpack_last(cx, "result2")?;
-            let weight = self.weight.unpack(cx, "weight")?;
+            let input = &or_return!(self.input.unpack_last(cx, "input"));
+            let result1 = &or_return!(self.result1.unpack_last(cx, "result1"));
+            let result2 = &or_return!(self.result2.unpack_last(cx, "result2"));
+            let weight = or_return!(self.weight.unpack(cx, "weight"));
             let weight = weight.as_ref();
-            batch_norm_grad(grad, input, weight, bias, None, None, result1, result2, true, eps, need)?
+            or_return!(batch_norm_grad(
+                grad, input, weight, bias, None, None, result1, result2, true, eps, need
+            ))
         } else {
             [None, None, None]
         };
@@ -68,8 +70,10 @@ pub(super) fn batch_norm_train_autograd(
         rt::not_differentiable("_batch_norm_train", "running_var", t)?;
     }
     let rec = rt::recording(&[input]) || rt::recording_opt(&[weight, bias]);
-    let (mut out0, out1, out2) =
-        rt::below(|| ops::batch_norm_train(input, weight, bias, running_mean, running_var, momentum, eps))?;
+    let (mut out0, out1, out2) = or_return!({
+        let _below = rt::Below::new();
+        ops::batch_norm_train(input, weight, bias, running_mean, running_var, momentum, eps)
+    });
     if rec {
         let edges = Edges::of([Some(input), weight, bias]);
         let body = BatchNormTrainBackward {
@@ -80,7 +84,7 @@ pub(super) fn batch_norm_train_autograd(
             result2: Saved::input(&out2),
             weight: SavedOpt::input(weight),
         };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out0, edges, body);
     }
     if rt::dual_active()
@@ -92,7 +96,7 @@ pub(super) fn batch_norm_train_autograd(
             v
         })
     {
-        let t = rt::jvp(|| {
+        let t = {
             let duals: &[&Tensor] = &{
                 let mut v: Vec<&Tensor> = Vec::new();
                 v.push(input);
@@ -109,7 +113,7 @@ pub(super) fn batch_norm_train_autograd(
                     v.extend(bias);
                     v
                 },
-                |mut a| {
+                &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
                     let input = a.one()?;
                     let weight = weight.map(|_| a.one()).transpose()?;
                     let bias = bias.map(|_| a.one()).transpose()?;
@@ -118,9 +122,9 @@ pub(super) fn batch_norm_train_autograd(
                     Ok(vec![r.0])
                 },
             )
-        })?;
+        }?;
         for (o, t) in [&out0].into_iter().zip(t) {
-            rt::set_tangent(o, Some(t))?;
+            rt::set_tangent(o, Ok(Some(t)))?;
         }
     }
     Ok((out0, out1, out2))
@@ -145,18 +149,18 @@ impl Backward for BatchNormEvalBackward {
         let need = &need[..];
         let eps = self.eps;
         let [g0, g1, g2] = if cx.need(0) || cx.need(1) || cx.need(2) {
-            let bias = self.bias.unpack(cx, "bias")?;
+            let bias = or_return!(self.bias.unpack(cx, "bias"));
             let bias = bias.as_ref();
-            let input = &self.input.unpack_last(cx, "input")?;
-            let result1 = &self.result1.unpack_last(cx, "result1")?;
-            let result2 = &self.result2.unpack_last(cx, "result2")?;
-            let running_mean = self.running_mean.unpack(cx, "running_mean")?;
+            let input = &or_return!(self.input.unpack_last(cx, "input"));
+            let result1 = &or_return!(self.result1.unpack_last(cx, "result1"));
+            let result2 = &or_return!(self.result2.unpack_last(cx, "result2"));
+            let running_mean = or_return!(self.running_mean.unpack(cx, "running_mean"));
             let running_mean = running_mean.as_ref();
-            let running_var = self.running_var.unpack(cx, "running_var")?;
+            let running_var = or_return!(self.running_var.unpack(cx, "running_var"));
             let running_var = running_var.as_ref();
-            let weight = self.weight.unpack(cx, "weight")?;
+            let weight = or_return!(self.weight.unpack(cx, "weight"));
             let weight = weight.as_ref();
-            batch_norm_grad(
+            or_return!(batch_norm_grad(
                 grad,
                 input,
                 weight,
@@ -167,8 +171,8 @@ impl Backward for BatchNormEvalBackward {
                 result2,
                 false,
                 eps,
-                need,
-            )?
+                need
+            ))
         } else {
             [None, None, None]
         };
@@ -199,8 +203,10 @@ pub(super) fn batch_norm_eval_autograd(
         rt::not_differentiable("_batch_norm_eval", "running_var", t)?;
     }
     let rec = rt::recording(&[input]) || rt::recording_opt(&[weight, bias]);
-    let (mut out0, out1, out2) =
-        rt::below(|| ops::batch_norm_eval(input, weight, bias, running_mean, running_var, eps))?;
+    let (mut out0, out1, out2) = or_return!({
+        let _below = rt::Below::new();
+        ops::batch_norm_eval(input, weight, bias, running_mean, running_var, eps)
+    });
     if rec {
         let edges = Edges::of([Some(input), weight, bias]);
         let body = BatchNormEvalBackward {
@@ -213,7 +219,7 @@ pub(super) fn batch_norm_eval_autograd(
             running_var: SavedOpt::input(running_var),
             weight: SavedOpt::input(weight),
         };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out0, edges, body);
     }
     if rt::dual_active()
@@ -225,7 +231,7 @@ pub(super) fn batch_norm_eval_autograd(
             v
         })
     {
-        let t = rt::jvp(|| {
+        let t = {
             let duals: &[&Tensor] = &{
                 let mut v: Vec<&Tensor> = Vec::new();
                 v.push(input);
@@ -242,7 +248,7 @@ pub(super) fn batch_norm_eval_autograd(
                     v.extend(bias);
                     v
                 },
-                |mut a| {
+                &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
                     let input = a.one()?;
                     let weight = weight.map(|_| a.one()).transpose()?;
                     let bias = bias.map(|_| a.one()).transpose()?;
@@ -250,9 +256,9 @@ pub(super) fn batch_norm_eval_autograd(
                     Ok(vec![r.0])
                 },
             )
-        })?;
+        }?;
         for (o, t) in [&out0].into_iter().zip(t) {
-            rt::set_tangent(o, Some(t))?;
+            rt::set_tangent(o, Ok(Some(t)))?;
         }
     }
     Ok((out0, out1, out2))
@@ -263,9 +269,21 @@ pub struct NativeBatchNormBackwardBackward;
 impl Backward for NativeBatchNormBackwardBackward {
     const NAME: &'static str = "NativeBatchNormBackwardBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
-        let g0 = if cx.need(0) { Some(missing_derivative("native_batch_norm_backward")?) } else { None };
-        let g1 = if cx.need(1) { Some(missing_derivative("native_batch_norm_backward")?) } else { None };
-        let g2 = if cx.need(2) { Some(missing_derivative("native_batch_norm_backward")?) } else { None };
+        let g0 = if cx.need(0) {
+            Some(or_return!(missing_derivative("native_batch_norm_backward")))
+        } else {
+            None
+        };
+        let g1 = if cx.need(1) {
+            Some(or_return!(missing_derivative("native_batch_norm_backward")))
+        } else {
+            None
+        };
+        let g2 = if cx.need(2) {
+            Some(or_return!(missing_derivative("native_batch_norm_backward")))
+        } else {
+            None
+        };
         Ok(Grads::from_iter([g0, g1, g2]))
     }
 }
@@ -294,7 +312,8 @@ pub(super) fn native_batch_norm_backward_autograd(
         rt::not_differentiable("native_batch_norm_backward", "save_invstd", t)?;
     }
     let rec = rt::recording(&[grad_out, input]) || rt::recording_opt(&[weight]);
-    let out = rt::below(|| {
+    let out = or_return!({
+        let _below = rt::Below::new();
         ops::native_batch_norm_backward(
             grad_out,
             input,
@@ -307,7 +326,7 @@ pub(super) fn native_batch_norm_backward_autograd(
             eps,
             output_mask,
         )
-    })?;
+    });
     if rec {
         let edges = Edges::of([Some(grad_out), Some(input), weight]);
         let body = NativeBatchNormBackwardBackward;
@@ -322,7 +341,7 @@ pub(super) fn native_batch_norm_backward_autograd(
             v
         })
     {
-        let t = rt::jvp(|| {
+        let t = {
             let duals: &[&Tensor] = &{
                 let mut v: Vec<&Tensor> = Vec::new();
                 v.push(grad_out);
@@ -339,7 +358,7 @@ pub(super) fn native_batch_norm_backward_autograd(
                     v.extend(weight);
                     v
                 },
-                |mut a| {
+                &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
                     let grad_out = a.one()?;
                     let input = a.one()?;
                     let weight = weight.map(|_| a.one()).transpose()?;
@@ -358,9 +377,9 @@ pub(super) fn native_batch_norm_backward_autograd(
                     Ok(r)
                 },
             )
-        })?;
+        }?;
         for (o, t) in out.iter().zip(t) {
-            rt::set_tangent(o, Some(t))?;
+            rt::set_tangent(o, Ok(Some(t)))?;
         }
     }
     Ok(out)
@@ -385,14 +404,24 @@ impl Backward for NativeLayerNormBackward {
         let eps = self.eps;
         let normalized_shape = &self.normalized_shape[..];
         let [g0, g1, g2] = if cx.need(0) || cx.need(1) || cx.need(2) {
-            let bias = self.bias.unpack(cx, "bias")?;
+            let bias = or_return!(self.bias.unpack(cx, "bias"));
             let bias = bias.as_ref();
-            let input = &self.input.unpack_last(cx, "input")?;
-            let result1 = &self.result1.unpack_last(cx, "result1")?;
-            let result2 = &self.result2.unpack_last(cx, "result2")?;
-            let weight = self.weight.unpack(cx, "weight")?;
+            let input = &or_return!(self.input.unpack_last(cx, "input"));
+            let result1 = &or_return!(self.result1.unpack_last(cx, "result1"));
+            let result2 = &or_return!(self.result2.unpack_last(cx, "result2"));
+            let weight = or_return!(self.weight.unpack(cx, "weight"));
             let weight = weight.as_ref();
-            layer_norm_grad(grad, input, normalized_shape, weight, bias, result1, result2, eps, need)?
+            or_return!(layer_norm_grad(
+                grad,
+                input,
+                normalized_shape,
+                weight,
+                bias,
+                result1,
+                result2,
+                eps,
+                need
+            ))
         } else {
             [None, None, None]
         };
@@ -414,8 +443,10 @@ pub(super) fn native_layer_norm_autograd(
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
     let rec = rt::recording(&[input]) || rt::recording_opt(&[weight, bias]);
-    let (mut out0, out1, out2) =
-        rt::below(|| ops::native_layer_norm(input, normalized_shape, weight, bias, eps))?;
+    let (mut out0, out1, out2) = or_return!({
+        let _below = rt::Below::new();
+        ops::native_layer_norm(input, normalized_shape, weight, bias, eps)
+    });
     if rec {
         let edges = Edges::of([Some(input), weight, bias]);
         let body = NativeLayerNormBackward {
@@ -427,7 +458,7 @@ pub(super) fn native_layer_norm_autograd(
             result2: Saved::input(&out2),
             weight: SavedOpt::input(weight),
         };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out0, edges, body);
     }
     if rt::dual_active()
@@ -439,7 +470,7 @@ pub(super) fn native_layer_norm_autograd(
             v
         })
     {
-        let t = rt::jvp(|| {
+        let t = {
             let duals: &[&Tensor] = &{
                 let mut v: Vec<&Tensor> = Vec::new();
                 v.push(input);
@@ -456,7 +487,7 @@ pub(super) fn native_layer_norm_autograd(
                     v.extend(bias);
                     v
                 },
-                |mut a| {
+                &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
                     let input = a.one()?;
                     let weight = weight.map(|_| a.one()).transpose()?;
                     let bias = bias.map(|_| a.one()).transpose()?;
@@ -464,9 +495,9 @@ pub(super) fn native_layer_norm_autograd(
                     Ok(vec![r.0])
                 },
             )
-        })?;
+        }?;
         for (o, t) in [&out0].into_iter().zip(t) {
-            rt::set_tangent(o, Some(t))?;
+            rt::set_tangent(o, Ok(Some(t)))?;
         }
     }
     Ok((out0, out1, out2))
@@ -477,9 +508,21 @@ pub struct NativeLayerNormBackwardBackward;
 impl Backward for NativeLayerNormBackwardBackward {
     const NAME: &'static str = "NativeLayerNormBackwardBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
-        let g0 = if cx.need(0) { Some(missing_derivative("native_layer_norm_backward")?) } else { None };
-        let g1 = if cx.need(1) { Some(missing_derivative("native_layer_norm_backward")?) } else { None };
-        let g2 = if cx.need(2) { Some(missing_derivative("native_layer_norm_backward")?) } else { None };
+        let g0 = if cx.need(0) {
+            Some(or_return!(missing_derivative("native_layer_norm_backward")))
+        } else {
+            None
+        };
+        let g1 = if cx.need(1) {
+            Some(or_return!(missing_derivative("native_layer_norm_backward")))
+        } else {
+            None
+        };
+        let g2 = if cx.need(2) {
+            Some(or_return!(missing_derivative("native_layer_norm_backward")))
+        } else {
+            None
+        };
         Ok(Grads::from_iter([g0, g1, g2]))
     }
 }
@@ -499,7 +542,8 @@ pub(super) fn native_layer_norm_backward_autograd(
         rt::not_differentiable("native_layer_norm_backward", "bias", t)?;
     }
     let rec = rt::recording(&[grad_out, input]) || rt::recording_opt(&[weight]);
-    let out = rt::below(|| {
+    let out = or_return!({
+        let _below = rt::Below::new();
         ops::native_layer_norm_backward(
             grad_out,
             input,
@@ -510,7 +554,7 @@ pub(super) fn native_layer_norm_backward_autograd(
             bias,
             output_mask,
         )
-    })?;
+    });
     if rec {
         let edges = Edges::of([Some(grad_out), Some(input), weight]);
         let body = NativeLayerNormBackwardBackward;
@@ -525,7 +569,7 @@ pub(super) fn native_layer_norm_backward_autograd(
             v
         })
     {
-        let t = rt::jvp(|| {
+        let t = {
             let duals: &[&Tensor] = &{
                 let mut v: Vec<&Tensor> = Vec::new();
                 v.push(grad_out);
@@ -542,7 +586,7 @@ pub(super) fn native_layer_norm_backward_autograd(
                     v.extend(weight);
                     v
                 },
-                |mut a| {
+                &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
                     let grad_out = a.one()?;
                     let input = a.one()?;
                     let weight = weight.map(|_| a.one()).transpose()?;
@@ -559,9 +603,9 @@ pub(super) fn native_layer_norm_backward_autograd(
                     Ok(r)
                 },
             )
-        })?;
+        }?;
         for (o, t) in out.iter().zip(t) {
-            rt::set_tangent(o, Some(t))?;
+            rt::set_tangent(o, Ok(Some(t)))?;
         }
     }
     Ok(out)
@@ -584,11 +628,11 @@ impl Backward for FusedRmsNormBackward {
         let eps = self.eps;
         let normalized_shape = &self.normalized_shape[..];
         let [g0, g1] = if cx.need(0) || cx.need(1) {
-            let input = &self.input.unpack_last(cx, "input")?;
-            let result1 = &self.result1.unpack_last(cx, "result1")?;
-            let weight = self.weight.unpack(cx, "weight")?;
+            let input = &or_return!(self.input.unpack_last(cx, "input"));
+            let result1 = &or_return!(self.result1.unpack_last(cx, "result1"));
+            let weight = or_return!(self.weight.unpack(cx, "weight"));
             let weight = weight.as_ref();
-            rms_norm_grad(grad, input, normalized_shape, weight, result1, eps, need)?
+            or_return!(rms_norm_grad(grad, input, normalized_shape, weight, result1, eps, need))
         } else {
             [None, None]
         };
@@ -607,7 +651,10 @@ pub(super) fn fused_rms_norm_autograd(
     eps: f64,
 ) -> Result<(Tensor, Tensor)> {
     let rec = rt::recording(&[input]) || rt::recording_opt(&[weight]);
-    let (mut out0, out1) = rt::below(|| ops::fused_rms_norm(input, normalized_shape, weight, eps))?;
+    let (mut out0, out1) = or_return!({
+        let _below = rt::Below::new();
+        ops::fused_rms_norm(input, normalized_shape, weight, eps)
+    });
     if rec {
         let edges = Edges::of([Some(input), weight]);
         let body = FusedRmsNormBackward {
@@ -617,7 +664,7 @@ pub(super) fn fused_rms_norm_autograd(
             result1: Saved::input(&out1),
             weight: SavedOpt::input(weight),
         };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out0, edges, body);
     }
     if rt::dual_active()
@@ -628,7 +675,7 @@ pub(super) fn fused_rms_norm_autograd(
             v
         })
     {
-        let t = rt::jvp(|| {
+        let t = {
             let duals: &[&Tensor] = &{
                 let mut v: Vec<&Tensor> = Vec::new();
                 v.push(input);
@@ -643,16 +690,16 @@ pub(super) fn fused_rms_norm_autograd(
                     v.extend(weight);
                     v
                 },
-                |mut a| {
+                &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
                     let input = a.one()?;
                     let weight = weight.map(|_| a.one()).transpose()?;
                     let r = ops::fused_rms_norm(input, normalized_shape, weight, eps)?;
                     Ok(vec![r.0])
                 },
             )
-        })?;
+        }?;
         for (o, t) in [&out0].into_iter().zip(t) {
-            rt::set_tangent(o, Some(t))?;
+            rt::set_tangent(o, Ok(Some(t)))?;
         }
     }
     Ok((out0, out1))
@@ -663,9 +710,12 @@ pub struct FusedRmsNormBackwardBackward;
 impl Backward for FusedRmsNormBackwardBackward {
     const NAME: &'static str = "FusedRmsNormBackwardBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
-        let g0 = if cx.need(0) { Some(missing_derivative("_fused_rms_norm_backward")?) } else { None };
-        let g1 = if cx.need(1) { Some(missing_derivative("_fused_rms_norm_backward")?) } else { None };
-        let g2 = if cx.need(2) { Some(missing_derivative("_fused_rms_norm_backward")?) } else { None };
+        let g0 =
+            if cx.need(0) { Some(or_return!(missing_derivative("_fused_rms_norm_backward"))) } else { None };
+        let g1 =
+            if cx.need(1) { Some(or_return!(missing_derivative("_fused_rms_norm_backward"))) } else { None };
+        let g2 =
+            if cx.need(2) { Some(or_return!(missing_derivative("_fused_rms_norm_backward"))) } else { None };
         Ok(Grads::from_iter([g0, g1, g2]))
     }
 }
@@ -679,9 +729,10 @@ pub(super) fn fused_rms_norm_backward_autograd(
 ) -> Result<Vec<Tensor>> {
     rt::not_differentiable("_fused_rms_norm_backward", "rstd", rstd)?;
     let rec = rt::recording(&[grad_out, input]) || rt::recording_opt(&[weight]);
-    let out = rt::below(|| {
+    let out = or_return!({
+        let _below = rt::Below::new();
         ops::fused_rms_norm_backward(grad_out, input, normalized_shape, rstd, weight, output_mask)
-    })?;
+    });
     if rec {
         let edges = Edges::of([Some(grad_out), Some(input), weight]);
         let body = FusedRmsNormBackwardBackward;
@@ -696,7 +747,7 @@ pub(super) fn fused_rms_norm_backward_autograd(
             v
         })
     {
-        let t = rt::jvp(|| {
+        let t = {
             let duals: &[&Tensor] = &{
                 let mut v: Vec<&Tensor> = Vec::new();
                 v.push(grad_out);
@@ -713,7 +764,7 @@ pub(super) fn fused_rms_norm_backward_autograd(
                     v.extend(weight);
                     v
                 },
-                |mut a| {
+                &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
                     let grad_out = a.one()?;
                     let input = a.one()?;
                     let weight = weight.map(|_| a.one()).transpose()?;
@@ -728,9 +779,9 @@ pub(super) fn fused_rms_norm_backward_autograd(
                     Ok(r)
                 },
             )
-        })?;
+        }?;
         for (o, t) in out.iter().zip(t) {
-            rt::set_tangent(o, Some(t))?;
+            rt::set_tangent(o, Ok(Some(t)))?;
         }
     }
     Ok(out)
@@ -761,14 +812,16 @@ impl Backward for FusedGroupNormBackward {
         let hxw = self.hxw;
         let n = self.n;
         let [g0, g1, g2] = if cx.need(0) || cx.need(1) || cx.need(2) {
-            let bias = self.bias.unpack(cx, "bias")?;
+            let bias = or_return!(self.bias.unpack(cx, "bias"));
             let bias = bias.as_ref();
-            let input = &self.input.unpack_last(cx, "input")?;
-            let result1 = &self.result1.unpack_last(cx, "result1")?;
-            let result2 = &self.result2.unpack_last(cx, "result2")?;
-            let weight = self.weight.unpack(cx, "weight")?;
+            let input = &or_return!(self.input.unpack_last(cx, "input"));
+            let result1 = &or_return!(self.result1.unpack_last(cx, "result1"));
+            let result2 = &or_return!(self.result2.unpack_last(cx, "result2"));
+            let weight = or_return!(self.weight.unpack(cx, "weight"));
             let weight = weight.as_ref();
-            group_norm_grad(grad, input, weight, bias, result1, result2, n, c, hxw, group, eps, need)?
+            or_return!(group_norm_grad(
+                grad, input, weight, bias, result1, result2, n, c, hxw, group, eps, need
+            ))
         } else {
             [None, None, None]
         };
@@ -793,8 +846,10 @@ pub(super) fn fused_group_norm_autograd(
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
     let rec = rt::recording(&[input]) || rt::recording_opt(&[weight, bias]);
-    let (mut out0, out1, out2) =
-        rt::below(|| ops::fused_group_norm(input, weight, bias, n, c, hxw, group, eps))?;
+    let (mut out0, out1, out2) = or_return!({
+        let _below = rt::Below::new();
+        ops::fused_group_norm(input, weight, bias, n, c, hxw, group, eps)
+    });
     if rec {
         let edges = Edges::of([Some(input), weight, bias]);
         let body = FusedGroupNormBackward {
@@ -809,7 +864,7 @@ pub(super) fn fused_group_norm_autograd(
             result2: Saved::input(&out2),
             weight: SavedOpt::input(weight),
         };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out0, edges, body);
     }
     if rt::dual_active()
@@ -821,7 +876,7 @@ pub(super) fn fused_group_norm_autograd(
             v
         })
     {
-        let t = rt::jvp(|| {
+        let t = {
             let duals: &[&Tensor] = &{
                 let mut v: Vec<&Tensor> = Vec::new();
                 v.push(input);
@@ -838,7 +893,7 @@ pub(super) fn fused_group_norm_autograd(
                     v.extend(bias);
                     v
                 },
-                |mut a| {
+                &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
                     let input = a.one()?;
                     let weight = weight.map(|_| a.one()).transpose()?;
                     let bias = bias.map(|_| a.one()).transpose()?;
@@ -846,9 +901,9 @@ pub(super) fn fused_group_norm_autograd(
                     Ok(vec![r.0])
                 },
             )
-        })?;
+        }?;
         for (o, t) in [&out0].into_iter().zip(t) {
-            rt::set_tangent(o, Some(t))?;
+            rt::set_tangent(o, Ok(Some(t)))?;
         }
     }
     Ok((out0, out1, out2))
@@ -859,9 +914,21 @@ pub struct NativeGroupNormBackwardBackward;
 impl Backward for NativeGroupNormBackwardBackward {
     const NAME: &'static str = "NativeGroupNormBackwardBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
-        let g0 = if cx.need(0) { Some(missing_derivative("native_group_norm_backward")?) } else { None };
-        let g1 = if cx.need(1) { Some(missing_derivative("native_group_norm_backward")?) } else { None };
-        let g2 = if cx.need(2) { Some(missing_derivative("native_group_norm_backward")?) } else { None };
+        let g0 = if cx.need(0) {
+            Some(or_return!(missing_derivative("native_group_norm_backward")))
+        } else {
+            None
+        };
+        let g1 = if cx.need(1) {
+            Some(or_return!(missing_derivative("native_group_norm_backward")))
+        } else {
+            None
+        };
+        let g2 = if cx.need(2) {
+            Some(or_return!(missing_derivative("native_group_norm_backward")))
+        } else {
+            None
+        };
         Ok(Grads::from_iter([g0, g1, g2]))
     }
 }
@@ -880,9 +947,10 @@ pub(super) fn native_group_norm_backward_autograd(
     rt::not_differentiable("native_group_norm_backward", "mean", mean)?;
     rt::not_differentiable("native_group_norm_backward", "rstd", rstd)?;
     let rec = rt::recording(&[grad_out, input]) || rt::recording_opt(&[weight]);
-    let out = rt::below(|| {
+    let out = or_return!({
+        let _below = rt::Below::new();
         ops::native_group_norm_backward(grad_out, input, mean, rstd, weight, n, c, hxw, group, output_mask)
-    })?;
+    });
     if rec {
         let edges = Edges::of([Some(grad_out), Some(input), weight]);
         let body = NativeGroupNormBackwardBackward;
@@ -897,7 +965,7 @@ pub(super) fn native_group_norm_backward_autograd(
             v
         })
     {
-        let t = rt::jvp(|| {
+        let t = {
             let duals: &[&Tensor] = &{
                 let mut v: Vec<&Tensor> = Vec::new();
                 v.push(grad_out);
@@ -914,7 +982,7 @@ pub(super) fn native_group_norm_backward_autograd(
                     v.extend(weight);
                     v
                 },
-                |mut a| {
+                &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
                     let grad_out = a.one()?;
                     let input = a.one()?;
                     let weight = weight.map(|_| a.one()).transpose()?;
@@ -933,9 +1001,9 @@ pub(super) fn native_group_norm_backward_autograd(
                     Ok(r)
                 },
             )
-        })?;
+        }?;
         for (o, t) in out.iter().zip(t) {
-            rt::set_tangent(o, Some(t))?;
+            rt::set_tangent(o, Ok(Some(t)))?;
         }
     }
     Ok(out)

@@ -22,7 +22,10 @@ use super::{
 ///
 /// Documented defaults: `negative_slope = 0.01`.
 pub fn leaky_relu_raw(self_: &Tensor, negative_slope: Scalar) -> Result<Tensor> {
-    (activation::LEAKY_RELU_RAW.get(self_.key_set())?)(self_, negative_slope)
+    match activation::LEAKY_RELU_RAW.get(self_.key_set()) {
+        Ok(f) => f(self_, negative_slope),
+        Err(e) => Err(e),
+    }
 }
 
 /// The input, scaled by the slope below 0. In place: the first tensor takes the result.
@@ -34,8 +37,11 @@ pub fn leaky_relu_raw(self_: &Tensor, negative_slope: Scalar) -> Result<Tensor> 
 /// Documented defaults: `negative_slope = 0.01`.
 #[doc(alias = "torch.nn.functional.leaky_relu_")]
 pub fn leaky_relu_raw_(self_: &Tensor, negative_slope: Scalar) -> Result<()> {
-    out::writable(self_)?;
-    (activation::LEAKY_RELU_RAW_.get(self_.key_set())?)(self_, negative_slope)
+    or_return!(out::writable(self_));
+    match activation::LEAKY_RELU_RAW_.get(self_.key_set()) {
+        Ok(f) => f(self_, negative_slope),
+        Err(e) => Err(e),
+    }
 }
 
 /// The input, scaled by the slope below 0. Into `out`, which is resized where its shape differs.
@@ -46,8 +52,11 @@ pub fn leaky_relu_raw_(self_: &Tensor, negative_slope: Scalar) -> Result<()> {
 ///
 /// Documented defaults: `negative_slope = 0.01`.
 pub fn leaky_relu_raw_out(self_: &Tensor, negative_slope: Scalar, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (activation::LEAKY_RELU_RAW_OUT.get(self_.key_set() | out.key_set())?)(self_, negative_slope, out)
+    or_return!(out::writable(out));
+    match activation::LEAKY_RELU_RAW_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, negative_slope, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Exponential linear unit with its scales.
@@ -64,7 +73,10 @@ pub fn leaky_relu_raw_out(self_: &Tensor, negative_slope: Scalar, out: &mut Tens
 ///
 /// Documented defaults: `alpha = 1`, `scale = 1`, `input_scale = 1`.
 pub fn elu_raw(self_: &Tensor, alpha: Scalar, scale: Scalar, input_scale: Scalar) -> Result<Tensor> {
-    (activation::ELU_RAW.get(self_.key_set())?)(self_, alpha, scale, input_scale)
+    match activation::ELU_RAW.get(self_.key_set()) {
+        Ok(f) => f(self_, alpha, scale, input_scale),
+        Err(e) => Err(e),
+    }
 }
 
 /// Exponential linear unit with its scales. In place: the first tensor takes the result.
@@ -76,8 +88,11 @@ pub fn elu_raw(self_: &Tensor, alpha: Scalar, scale: Scalar, input_scale: Scalar
 /// Documented defaults: `alpha = 1`, `scale = 1`, `input_scale = 1`.
 #[doc(alias = "torch.nn.functional.elu_")]
 pub fn elu_raw_(self_: &Tensor, alpha: Scalar, scale: Scalar, input_scale: Scalar) -> Result<()> {
-    out::writable(self_)?;
-    (activation::ELU_RAW_.get(self_.key_set())?)(self_, alpha, scale, input_scale)
+    or_return!(out::writable(self_));
+    match activation::ELU_RAW_.get(self_.key_set()) {
+        Ok(f) => f(self_, alpha, scale, input_scale),
+        Err(e) => Err(e),
+    }
 }
 
 /// Exponential linear unit with its scales. Into `out`, which is resized where its shape differs.
@@ -94,8 +109,11 @@ pub fn elu_raw_out(
     input_scale: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (activation::ELU_RAW_OUT.get(self_.key_set() | out.key_set())?)(self_, alpha, scale, input_scale, out)
+    or_return!(out::writable(out));
+    match activation::ELU_RAW_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, alpha, scale, input_scale, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// The input times the normal distribution function.
@@ -104,7 +122,10 @@ pub fn elu_raw_out(
 /// - Dtypes: floating point; the result has the input's.
 /// - Errors: integers, bool and complex numbers are not implemented.
 pub fn gelu_erf(self_: &Tensor) -> Result<Tensor> {
-    (activation::GELU_ERF.get(self_.key_set())?)(self_)
+    match activation::GELU_ERF.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// The input times the normal distribution function. Into `out`, which is resized where its shape differs.
@@ -113,8 +134,11 @@ pub fn gelu_erf(self_: &Tensor) -> Result<Tensor> {
 /// - Dtypes: floating point; the result has the input's.
 /// - Errors: integers, bool and complex numbers are not implemented.
 pub fn gelu_erf_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (activation::GELU_ERF_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match activation::GELU_ERF_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Approximation of gelu by a tanh.
@@ -123,7 +147,10 @@ pub fn gelu_erf_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// - Dtypes: floating point; the result has the input's.
 /// - Errors: integers, bool and complex numbers are not implemented.
 pub fn gelu_tanh(self_: &Tensor) -> Result<Tensor> {
-    (activation::GELU_TANH.get(self_.key_set())?)(self_)
+    match activation::GELU_TANH.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Approximation of gelu by a tanh. Into `out`, which is resized where its shape differs.
@@ -132,8 +159,11 @@ pub fn gelu_tanh(self_: &Tensor) -> Result<Tensor> {
 /// - Dtypes: floating point; the result has the input's.
 /// - Errors: integers, bool and complex numbers are not implemented.
 pub fn gelu_tanh_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (activation::GELU_TANH_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match activation::GELU_TANH_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// The input times its sigmoid.
@@ -142,7 +172,10 @@ pub fn gelu_tanh_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// - Dtypes: floating point and complex numbers; the result has the input's.
 /// - Errors: integers and bool are not implemented.
 pub fn silu_raw(self_: &Tensor) -> Result<Tensor> {
-    (activation::SILU_RAW.get(self_.key_set())?)(self_)
+    match activation::SILU_RAW.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// The input times its sigmoid. In place: the first tensor takes the result.
@@ -151,8 +184,11 @@ pub fn silu_raw(self_: &Tensor) -> Result<Tensor> {
 /// - Dtypes: floating point and complex numbers; the result has the input's.
 /// - Errors: integers and bool are not implemented.
 pub fn silu_raw_(self_: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (activation::SILU_RAW_.get(self_.key_set())?)(self_)
+    or_return!(out::writable(self_));
+    match activation::SILU_RAW_.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// The input times its sigmoid. Into `out`, which is resized where its shape differs.
@@ -161,8 +197,11 @@ pub fn silu_raw_(self_: &Tensor) -> Result<()> {
 /// - Dtypes: floating point and complex numbers; the result has the input's.
 /// - Errors: integers and bool are not implemented.
 pub fn silu_raw_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (activation::SILU_RAW_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match activation::SILU_RAW_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// The input times the tanh of its softplus.
@@ -171,7 +210,10 @@ pub fn silu_raw_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// - Dtypes: floating point; the result has the input's.
 /// - Errors: integers, bool and complex numbers are not implemented.
 pub fn mish_raw(self_: &Tensor) -> Result<Tensor> {
-    (activation::MISH_RAW.get(self_.key_set())?)(self_)
+    match activation::MISH_RAW.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// The input times the tanh of its softplus. In place: the first tensor takes the result.
@@ -180,8 +222,11 @@ pub fn mish_raw(self_: &Tensor) -> Result<Tensor> {
 /// - Dtypes: floating point; the result has the input's.
 /// - Errors: integers, bool and complex numbers are not implemented.
 pub fn mish_raw_(self_: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (activation::MISH_RAW_.get(self_.key_set())?)(self_)
+    or_return!(out::writable(self_));
+    match activation::MISH_RAW_.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// The input times the tanh of its softplus. Into `out`, which is resized where its shape differs.
@@ -190,8 +235,11 @@ pub fn mish_raw_(self_: &Tensor) -> Result<()> {
 /// - Dtypes: floating point; the result has the input's.
 /// - Errors: integers, bool and complex numbers are not implemented.
 pub fn mish_raw_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (activation::MISH_RAW_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match activation::MISH_RAW_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// The input within bounds.
@@ -208,7 +256,10 @@ pub fn mish_raw_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 ///
 /// Documented defaults: `min_val = -1`, `max_val = 1`.
 pub fn hardtanh_raw(self_: &Tensor, min_val: Scalar, max_val: Scalar) -> Result<Tensor> {
-    (activation::HARDTANH_RAW.get(self_.key_set())?)(self_, min_val, max_val)
+    match activation::HARDTANH_RAW.get(self_.key_set()) {
+        Ok(f) => f(self_, min_val, max_val),
+        Err(e) => Err(e),
+    }
 }
 
 /// The input within bounds. In place: the first tensor takes the result.
@@ -220,8 +271,11 @@ pub fn hardtanh_raw(self_: &Tensor, min_val: Scalar, max_val: Scalar) -> Result<
 /// Documented defaults: `min_val = -1`, `max_val = 1`.
 #[doc(alias = "torch.nn.functional.hardtanh_")]
 pub fn hardtanh_raw_(self_: &Tensor, min_val: Scalar, max_val: Scalar) -> Result<()> {
-    out::writable(self_)?;
-    (activation::HARDTANH_RAW_.get(self_.key_set())?)(self_, min_val, max_val)
+    or_return!(out::writable(self_));
+    match activation::HARDTANH_RAW_.get(self_.key_set()) {
+        Ok(f) => f(self_, min_val, max_val),
+        Err(e) => Err(e),
+    }
 }
 
 /// The input within bounds. Into `out`, which is resized where its shape differs.
@@ -232,8 +286,11 @@ pub fn hardtanh_raw_(self_: &Tensor, min_val: Scalar, max_val: Scalar) -> Result
 ///
 /// Documented defaults: `min_val = -1`, `max_val = 1`.
 pub fn hardtanh_raw_out(self_: &Tensor, min_val: Scalar, max_val: Scalar, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (activation::HARDTANH_RAW_OUT.get(self_.key_set() | out.key_set())?)(self_, min_val, max_val, out)
+    or_return!(out::writable(out));
+    match activation::HARDTANH_RAW_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, min_val, max_val, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// (x + 3) / 6 within 0 and 1.
@@ -242,7 +299,10 @@ pub fn hardtanh_raw_out(self_: &Tensor, min_val: Scalar, max_val: Scalar, out: &
 /// - Dtypes: floating point; the result has the input's.
 /// - Errors: integers, bool and complex numbers are not implemented.
 pub fn hardsigmoid_raw(self_: &Tensor) -> Result<Tensor> {
-    (activation::HARDSIGMOID_RAW.get(self_.key_set())?)(self_)
+    match activation::HARDSIGMOID_RAW.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// (x + 3) / 6 within 0 and 1. In place: the first tensor takes the result.
@@ -251,8 +311,11 @@ pub fn hardsigmoid_raw(self_: &Tensor) -> Result<Tensor> {
 /// - Dtypes: floating point; the result has the input's.
 /// - Errors: integers, bool and complex numbers are not implemented.
 pub fn hardsigmoid_raw_(self_: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (activation::HARDSIGMOID_RAW_.get(self_.key_set())?)(self_)
+    or_return!(out::writable(self_));
+    match activation::HARDSIGMOID_RAW_.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// (x + 3) / 6 within 0 and 1. Into `out`, which is resized where its shape differs.
@@ -261,8 +324,11 @@ pub fn hardsigmoid_raw_(self_: &Tensor) -> Result<()> {
 /// - Dtypes: floating point; the result has the input's.
 /// - Errors: integers, bool and complex numbers are not implemented.
 pub fn hardsigmoid_raw_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (activation::HARDSIGMOID_RAW_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match activation::HARDSIGMOID_RAW_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// The input times its hardsigmoid.
@@ -271,7 +337,10 @@ pub fn hardsigmoid_raw_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// - Dtypes: floating point; the result has the input's.
 /// - Errors: integers, bool and complex numbers are not implemented.
 pub fn hardswish_raw(self_: &Tensor) -> Result<Tensor> {
-    (activation::HARDSWISH_RAW.get(self_.key_set())?)(self_)
+    match activation::HARDSWISH_RAW.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// The input times its hardsigmoid. In place: the first tensor takes the result.
@@ -280,8 +349,11 @@ pub fn hardswish_raw(self_: &Tensor) -> Result<Tensor> {
 /// - Dtypes: floating point; the result has the input's.
 /// - Errors: integers, bool and complex numbers are not implemented.
 pub fn hardswish_raw_(self_: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (activation::HARDSWISH_RAW_.get(self_.key_set())?)(self_)
+    or_return!(out::writable(self_));
+    match activation::HARDSWISH_RAW_.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// The input times its hardsigmoid. Into `out`, which is resized where its shape differs.
@@ -290,8 +362,11 @@ pub fn hardswish_raw_(self_: &Tensor) -> Result<()> {
 /// - Dtypes: floating point; the result has the input's.
 /// - Errors: integers, bool and complex numbers are not implemented.
 pub fn hardswish_raw_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (activation::HARDSWISH_RAW_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match activation::HARDSWISH_RAW_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// The input, and 0 within `-lambd..lambd`.
@@ -310,7 +385,10 @@ pub fn hardswish_raw_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.nn.functional.hardshrink")]
 #[doc(alias = "torch.Tensor.hardshrink")]
 pub fn hardshrink(self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
-    (activation::HARDSHRINK.get(self_.key_set())?)(self_, lambd)
+    match activation::HARDSHRINK.get(self_.key_set()) {
+        Ok(f) => f(self_, lambd),
+        Err(e) => Err(e),
+    }
 }
 
 /// The input, and 0 within `-lambd..lambd`. Into `out`, which is resized where its shape differs.
@@ -323,8 +401,11 @@ pub fn hardshrink(self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
 #[doc(alias = "torch.hardshrink")]
 #[doc(alias = "torch.nn.functional.hardshrink")]
 pub fn hardshrink_out(self_: &Tensor, lambd: Scalar, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (activation::HARDSHRINK_OUT.get(self_.key_set() | out.key_set())?)(self_, lambd, out)
+    or_return!(out::writable(out));
+    match activation::HARDSHRINK_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, lambd, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// The input moved towards 0 by `lambd`.
@@ -341,7 +422,10 @@ pub fn hardshrink_out(self_: &Tensor, lambd: Scalar, out: &mut Tensor) -> Result
 /// Documented defaults: `lambd = 0.5`.
 #[doc(alias = "torch.nn.functional.softshrink")]
 pub fn softshrink(self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
-    (activation::SOFTSHRINK.get(self_.key_set())?)(self_, lambd)
+    match activation::SOFTSHRINK.get(self_.key_set()) {
+        Ok(f) => f(self_, lambd),
+        Err(e) => Err(e),
+    }
 }
 
 /// The input moved towards 0 by `lambd`. Into `out`, which is resized where its shape differs.
@@ -353,8 +437,11 @@ pub fn softshrink(self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
 /// Documented defaults: `lambd = 0.5`.
 #[doc(alias = "torch.nn.functional.softshrink")]
 pub fn softshrink_out(self_: &Tensor, lambd: Scalar, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (activation::SOFTSHRINK_OUT.get(self_.key_set() | out.key_set())?)(self_, lambd, out)
+    or_return!(out::writable(out));
+    match activation::SOFTSHRINK_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, lambd, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// `log(1 + exp(beta * input)) / beta`, and the input itself where `beta * input > threshold`.
@@ -371,7 +458,10 @@ pub fn softshrink_out(self_: &Tensor, lambd: Scalar, out: &mut Tensor) -> Result
 /// Documented defaults: `beta = 1`, `threshold = 20`.
 #[doc(alias = "torch.nn.functional.softplus")]
 pub fn softplus(self_: &Tensor, beta: Scalar, threshold: Scalar) -> Result<Tensor> {
-    (activation::SOFTPLUS.get(self_.key_set())?)(self_, beta, threshold)
+    match activation::SOFTPLUS.get(self_.key_set()) {
+        Ok(f) => f(self_, beta, threshold),
+        Err(e) => Err(e),
+    }
 }
 
 /// `log(1 + exp(beta * input)) / beta`, and the input itself where `beta * input > threshold`. Into `out`, which is resized where its shape differs.
@@ -383,8 +473,11 @@ pub fn softplus(self_: &Tensor, beta: Scalar, threshold: Scalar) -> Result<Tenso
 /// Documented defaults: `beta = 1`, `threshold = 20`.
 #[doc(alias = "torch.nn.functional.softplus")]
 pub fn softplus_out(self_: &Tensor, beta: Scalar, threshold: Scalar, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (activation::SOFTPLUS_OUT.get(self_.key_set() | out.key_set())?)(self_, beta, threshold, out)
+    or_return!(out::writable(out));
+    match activation::SOFTPLUS_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, beta, threshold, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// The input where it is above `threshold`, `value` elsewhere.
@@ -400,7 +493,10 @@ pub fn softplus_out(self_: &Tensor, beta: Scalar, threshold: Scalar, out: &mut T
 /// ```
 #[doc(alias = "torch.threshold")]
 pub fn threshold_raw(self_: &Tensor, threshold: Scalar, value: Scalar) -> Result<Tensor> {
-    (activation::THRESHOLD_RAW.get(self_.key_set())?)(self_, threshold, value)
+    match activation::THRESHOLD_RAW.get(self_.key_set()) {
+        Ok(f) => f(self_, threshold, value),
+        Err(e) => Err(e),
+    }
 }
 
 /// The input where it is above `threshold`, `value` elsewhere. In place: the first tensor takes the result.
@@ -410,8 +506,11 @@ pub fn threshold_raw(self_: &Tensor, threshold: Scalar, value: Scalar) -> Result
 /// - Errors: bool and complex numbers.
 #[doc(alias = "torch.nn.functional.threshold_")]
 pub fn threshold_raw_(self_: &Tensor, threshold: Scalar, value: Scalar) -> Result<()> {
-    out::writable(self_)?;
-    (activation::THRESHOLD_RAW_.get(self_.key_set())?)(self_, threshold, value)
+    or_return!(out::writable(self_));
+    match activation::THRESHOLD_RAW_.get(self_.key_set()) {
+        Ok(f) => f(self_, threshold, value),
+        Err(e) => Err(e),
+    }
 }
 
 /// The input where it is above `threshold`, `value` elsewhere. Into `out`, which is resized where its shape differs.
@@ -421,8 +520,11 @@ pub fn threshold_raw_(self_: &Tensor, threshold: Scalar, value: Scalar) -> Resul
 /// - Errors: bool and complex numbers.
 #[doc(alias = "torch.threshold")]
 pub fn threshold_raw_out(self_: &Tensor, threshold: Scalar, value: Scalar, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (activation::THRESHOLD_RAW_OUT.get(self_.key_set() | out.key_set())?)(self_, threshold, value, out)
+    or_return!(out::writable(out));
+    match activation::THRESHOLD_RAW_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, threshold, value, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Logarithm of the sigmoid.
@@ -436,7 +538,10 @@ pub fn threshold_raw_out(self_: &Tensor, threshold: Scalar, value: Scalar, out: 
 /// ```
 #[doc(alias = "torch.nn.functional.logsigmoid")]
 pub fn logsigmoid(self_: &Tensor) -> Result<Tensor> {
-    (activation::LOGSIGMOID.get(self_.key_set())?)(self_)
+    match activation::LOGSIGMOID.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Logarithm of the sigmoid. Into `out`, which is resized where its shape differs.
@@ -446,8 +551,11 @@ pub fn logsigmoid(self_: &Tensor) -> Result<Tensor> {
 /// - Errors: integers, bool and complex numbers.
 #[doc(alias = "torch.nn.functional.logsigmoid")]
 pub fn logsigmoid_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (activation::LOGSIGMOID_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+    or_return!(out::writable(out));
+    match activation::LOGSIGMOID_OUT.look_up(self_.key_set() | out.key_set()) {
+        Ok(f) => f(self_, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// The gradient of an activation, from its input.
@@ -456,11 +564,10 @@ pub fn logsigmoid_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// - Dtypes: floating point.
 /// - Errors: integers, bool and complex numbers are not implemented.
 pub fn leaky_relu_backward(grad_output: &Tensor, self_: &Tensor, negative_slope: Scalar) -> Result<Tensor> {
-    (activation::LEAKY_RELU_BACKWARD.get(grad_output.key_set() | self_.key_set())?)(
-        grad_output,
-        self_,
-        negative_slope,
-    )
+    match activation::LEAKY_RELU_BACKWARD.get(grad_output.key_set() | self_.key_set()) {
+        Ok(f) => f(grad_output, self_, negative_slope),
+        Err(e) => Err(e),
+    }
 }
 
 /// The gradient of an activation, from its input.
@@ -475,13 +582,10 @@ pub fn elu_backward(
     scale: Scalar,
     input_scale: Scalar,
 ) -> Result<Tensor> {
-    (activation::ELU_BACKWARD.get(grad_output.key_set() | self_.key_set())?)(
-        grad_output,
-        self_,
-        alpha,
-        scale,
-        input_scale,
-    )
+    match activation::ELU_BACKWARD.get(grad_output.key_set() | self_.key_set()) {
+        Ok(f) => f(grad_output, self_, alpha, scale, input_scale),
+        Err(e) => Err(e),
+    }
 }
 
 /// The gradient of an activation, from its input.
@@ -490,7 +594,10 @@ pub fn elu_backward(
 /// - Dtypes: floating point.
 /// - Errors: integers, bool and complex numbers are not implemented.
 pub fn gelu_erf_backward(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
-    (activation::GELU_ERF_BACKWARD.get(grad_output.key_set() | self_.key_set())?)(grad_output, self_)
+    match activation::GELU_ERF_BACKWARD.get(grad_output.key_set() | self_.key_set()) {
+        Ok(f) => f(grad_output, self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// The gradient of an activation, from its input.
@@ -499,7 +606,10 @@ pub fn gelu_erf_backward(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor>
 /// - Dtypes: floating point.
 /// - Errors: integers, bool and complex numbers are not implemented.
 pub fn gelu_tanh_backward(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
-    (activation::GELU_TANH_BACKWARD.get(grad_output.key_set() | self_.key_set())?)(grad_output, self_)
+    match activation::GELU_TANH_BACKWARD.get(grad_output.key_set() | self_.key_set()) {
+        Ok(f) => f(grad_output, self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// The gradient of an activation, from its input.
@@ -508,7 +618,10 @@ pub fn gelu_tanh_backward(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor
 /// - Dtypes: floating point.
 /// - Errors: integers, bool and complex numbers are not implemented.
 pub fn silu_backward(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
-    (activation::SILU_BACKWARD.get(grad_output.key_set() | self_.key_set())?)(grad_output, self_)
+    match activation::SILU_BACKWARD.get(grad_output.key_set() | self_.key_set()) {
+        Ok(f) => f(grad_output, self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// The gradient of an activation, from its input.
@@ -517,7 +630,10 @@ pub fn silu_backward(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
 /// - Dtypes: floating point.
 /// - Errors: integers, bool and complex numbers are not implemented.
 pub fn mish_backward(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
-    (activation::MISH_BACKWARD.get(grad_output.key_set() | self_.key_set())?)(grad_output, self_)
+    match activation::MISH_BACKWARD.get(grad_output.key_set() | self_.key_set()) {
+        Ok(f) => f(grad_output, self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// The gradient of an activation, from its input.
@@ -531,12 +647,10 @@ pub fn hardtanh_backward(
     min_val: Scalar,
     max_val: Scalar,
 ) -> Result<Tensor> {
-    (activation::HARDTANH_BACKWARD.get(grad_output.key_set() | self_.key_set())?)(
-        grad_output,
-        self_,
-        min_val,
-        max_val,
-    )
+    match activation::HARDTANH_BACKWARD.get(grad_output.key_set() | self_.key_set()) {
+        Ok(f) => f(grad_output, self_, min_val, max_val),
+        Err(e) => Err(e),
+    }
 }
 
 /// The gradient of an activation, from its input.
@@ -545,7 +659,10 @@ pub fn hardtanh_backward(
 /// - Dtypes: floating point.
 /// - Errors: integers, bool and complex numbers are not implemented.
 pub fn hardsigmoid_backward(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
-    (activation::HARDSIGMOID_BACKWARD.get(grad_output.key_set() | self_.key_set())?)(grad_output, self_)
+    match activation::HARDSIGMOID_BACKWARD.get(grad_output.key_set() | self_.key_set()) {
+        Ok(f) => f(grad_output, self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// The gradient of an activation, from its input.
@@ -554,7 +671,10 @@ pub fn hardsigmoid_backward(grad_output: &Tensor, self_: &Tensor) -> Result<Tens
 /// - Dtypes: floating point.
 /// - Errors: integers, bool and complex numbers are not implemented.
 pub fn hardswish_backward(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
-    (activation::HARDSWISH_BACKWARD.get(grad_output.key_set() | self_.key_set())?)(grad_output, self_)
+    match activation::HARDSWISH_BACKWARD.get(grad_output.key_set() | self_.key_set()) {
+        Ok(f) => f(grad_output, self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// The gradient of an activation, from its input.
@@ -563,7 +683,10 @@ pub fn hardswish_backward(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor
 /// - Dtypes: floating point.
 /// - Errors: integers, bool and complex numbers are not implemented.
 pub fn shrink_backward(grad_output: &Tensor, self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
-    (activation::SHRINK_BACKWARD.get(grad_output.key_set() | self_.key_set())?)(grad_output, self_, lambd)
+    match activation::SHRINK_BACKWARD.get(grad_output.key_set() | self_.key_set()) {
+        Ok(f) => f(grad_output, self_, lambd),
+        Err(e) => Err(e),
+    }
 }
 
 /// The gradient of an activation, from its input.
@@ -572,7 +695,10 @@ pub fn shrink_backward(grad_output: &Tensor, self_: &Tensor, lambd: Scalar) -> R
 /// - Dtypes: floating point.
 /// - Errors: integers, bool and complex numbers are not implemented.
 pub fn log_sigmoid_backward(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
-    (activation::LOG_SIGMOID_BACKWARD.get(grad_output.key_set() | self_.key_set())?)(grad_output, self_)
+    match activation::LOG_SIGMOID_BACKWARD.get(grad_output.key_set() | self_.key_set()) {
+        Ok(f) => f(grad_output, self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// The input, scaled by `negative_slope` below 0.
@@ -589,7 +715,10 @@ pub fn log_sigmoid_backward(grad_output: &Tensor, self_: &Tensor) -> Result<Tens
 /// Documented defaults: `negative_slope = 0.01`, `inplace = false`.
 #[doc(alias = "torch.nn.functional.leaky_relu")]
 pub fn leaky_relu(input: &Tensor, negative_slope: f64, inplace: bool) -> Result<Tensor> {
-    (activation::LEAKY_RELU.get(input.key_set())?)(input, negative_slope, inplace)
+    match activation::LEAKY_RELU.get(input.key_set()) {
+        Ok(f) => f(input, negative_slope, inplace),
+        Err(e) => Err(e),
+    }
 }
 
 /// `max(0, x) + min(0, alpha * (exp(x) - 1))`.
@@ -606,7 +735,10 @@ pub fn leaky_relu(input: &Tensor, negative_slope: f64, inplace: bool) -> Result<
 /// Documented defaults: `alpha = 1.0`, `inplace = false`.
 #[doc(alias = "torch.nn.functional.elu")]
 pub fn elu(input: &Tensor, alpha: f64, inplace: bool) -> Result<Tensor> {
-    (activation::ELU.get(input.key_set())?)(input, alpha, inplace)
+    match activation::ELU.get(input.key_set()) {
+        Ok(f) => f(input, alpha, inplace),
+        Err(e) => Err(e),
+    }
 }
 
 /// `max(0, x) + min(0, alpha * (exp(x / alpha) - 1))`.
@@ -623,7 +755,10 @@ pub fn elu(input: &Tensor, alpha: f64, inplace: bool) -> Result<Tensor> {
 /// Documented defaults: `alpha = 1.0`, `inplace = false`.
 #[doc(alias = "torch.nn.functional.celu")]
 pub fn celu(input: &Tensor, alpha: f64, inplace: bool) -> Result<Tensor> {
-    (activation::CELU.get(input.key_set())?)(input, alpha, inplace)
+    match activation::CELU.get(input.key_set()) {
+        Ok(f) => f(input, alpha, inplace),
+        Err(e) => Err(e),
+    }
 }
 
 /// Self-normalising exponential linear unit.
@@ -640,7 +775,10 @@ pub fn celu(input: &Tensor, alpha: f64, inplace: bool) -> Result<Tensor> {
 /// Documented defaults: `inplace = false`.
 #[doc(alias = "torch.nn.functional.selu")]
 pub fn selu(input: &Tensor, inplace: bool) -> Result<Tensor> {
-    (activation::SELU.get(input.key_set())?)(input, inplace)
+    match activation::SELU.get(input.key_set()) {
+        Ok(f) => f(input, inplace),
+        Err(e) => Err(e),
+    }
 }
 
 /// The input times the normal distribution function, exact or (`"tanh"`) approximated.
@@ -656,7 +794,10 @@ pub fn selu(input: &Tensor, inplace: bool) -> Result<Tensor> {
 /// Documented defaults: `approximate = "none"`.
 #[doc(alias = "torch.nn.functional.gelu")]
 pub fn gelu(input: &Tensor, approximate: &str) -> Result<Tensor> {
-    (activation::GELU.get(input.key_set())?)(input, approximate)
+    match activation::GELU.get(input.key_set()) {
+        Ok(f) => f(input, approximate),
+        Err(e) => Err(e),
+    }
 }
 
 /// The input times the normal distribution function, exact or (`"tanh"`) approximated. Into `out`, which is resized where its shape differs.
@@ -668,8 +809,11 @@ pub fn gelu(input: &Tensor, approximate: &str) -> Result<Tensor> {
 /// Documented defaults: `approximate = "none"`.
 #[doc(alias = "torch.nn.functional.gelu")]
 pub fn gelu_out(input: &Tensor, approximate: &str, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (activation::GELU_OUT.get(input.key_set() | out.key_set())?)(input, approximate, out)
+    or_return!(out::writable(out));
+    match activation::GELU_OUT.look_up(input.key_set() | out.key_set()) {
+        Ok(f) => f(input, approximate, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// The input times its sigmoid (swish).
@@ -686,7 +830,10 @@ pub fn gelu_out(input: &Tensor, approximate: &str, out: &mut Tensor) -> Result<(
 /// Documented defaults: `inplace = false`.
 #[doc(alias = "torch.nn.functional.silu")]
 pub fn silu(input: &Tensor, inplace: bool) -> Result<Tensor> {
-    (activation::SILU.get(input.key_set())?)(input, inplace)
+    match activation::SILU.get(input.key_set()) {
+        Ok(f) => f(input, inplace),
+        Err(e) => Err(e),
+    }
 }
 
 /// The input times the tanh of its softplus.
@@ -703,7 +850,10 @@ pub fn silu(input: &Tensor, inplace: bool) -> Result<Tensor> {
 /// Documented defaults: `inplace = false`.
 #[doc(alias = "torch.nn.functional.mish")]
 pub fn mish(input: &Tensor, inplace: bool) -> Result<Tensor> {
-    (activation::MISH.get(input.key_set())?)(input, inplace)
+    match activation::MISH.get(input.key_set()) {
+        Ok(f) => f(input, inplace),
+        Err(e) => Err(e),
+    }
 }
 
 /// The input within `min_val..max_val`.
@@ -720,7 +870,10 @@ pub fn mish(input: &Tensor, inplace: bool) -> Result<Tensor> {
 /// Documented defaults: `min_val = -1.0`, `max_val = 1.0`, `inplace = false`.
 #[doc(alias = "torch.nn.functional.hardtanh")]
 pub fn hardtanh(input: &Tensor, min_val: Scalar, max_val: Scalar, inplace: bool) -> Result<Tensor> {
-    (activation::HARDTANH.get(input.key_set())?)(input, min_val, max_val, inplace)
+    match activation::HARDTANH.get(input.key_set()) {
+        Ok(f) => f(input, min_val, max_val, inplace),
+        Err(e) => Err(e),
+    }
 }
 
 /// `min(max(0, x), 6)`.
@@ -737,7 +890,10 @@ pub fn hardtanh(input: &Tensor, min_val: Scalar, max_val: Scalar, inplace: bool)
 /// Documented defaults: `inplace = false`.
 #[doc(alias = "torch.nn.functional.relu6")]
 pub fn relu6(input: &Tensor, inplace: bool) -> Result<Tensor> {
-    (activation::RELU6.get(input.key_set())?)(input, inplace)
+    match activation::RELU6.get(input.key_set()) {
+        Ok(f) => f(input, inplace),
+        Err(e) => Err(e),
+    }
 }
 
 /// `(x + 3) / 6` within 0 and 1.
@@ -754,7 +910,10 @@ pub fn relu6(input: &Tensor, inplace: bool) -> Result<Tensor> {
 /// Documented defaults: `inplace = false`.
 #[doc(alias = "torch.nn.functional.hardsigmoid")]
 pub fn hardsigmoid(input: &Tensor, inplace: bool) -> Result<Tensor> {
-    (activation::HARDSIGMOID.get(input.key_set())?)(input, inplace)
+    match activation::HARDSIGMOID.get(input.key_set()) {
+        Ok(f) => f(input, inplace),
+        Err(e) => Err(e),
+    }
 }
 
 /// The input times its hardsigmoid.
@@ -771,7 +930,10 @@ pub fn hardsigmoid(input: &Tensor, inplace: bool) -> Result<Tensor> {
 /// Documented defaults: `inplace = false`.
 #[doc(alias = "torch.nn.functional.hardswish")]
 pub fn hardswish(input: &Tensor, inplace: bool) -> Result<Tensor> {
-    (activation::HARDSWISH.get(input.key_set())?)(input, inplace)
+    match activation::HARDSWISH.get(input.key_set()) {
+        Ok(f) => f(input, inplace),
+        Err(e) => Err(e),
+    }
 }
 
 /// The input where it is above `threshold`, `value` elsewhere.
@@ -787,7 +949,10 @@ pub fn hardswish(input: &Tensor, inplace: bool) -> Result<Tensor> {
 /// Documented defaults: `inplace = false`.
 #[doc(alias = "torch.nn.functional.threshold")]
 pub fn threshold(input: &Tensor, threshold: Scalar, value: Scalar, inplace: bool) -> Result<Tensor> {
-    (activation::THRESHOLD.get(input.key_set())?)(input, threshold, value, inplace)
+    match activation::THRESHOLD.get(input.key_set()) {
+        Ok(f) => f(input, threshold, value, inplace),
+        Err(e) => Err(e),
+    }
 }
 
 /// `max(0, x) + min(0, alpha * (exp(x / alpha) - 1))`.
@@ -805,7 +970,10 @@ pub fn threshold(input: &Tensor, threshold: Scalar, value: Scalar, inplace: bool
 /// Documented defaults: `alpha = 1.0`.
 #[doc(alias = "torch.celu")]
 pub fn celu_raw(self_: &Tensor, alpha: Scalar) -> Result<Tensor> {
-    (activation::CELU_RAW.get(self_.key_set())?)(self_, alpha)
+    match activation::CELU_RAW.get(self_.key_set()) {
+        Ok(f) => f(self_, alpha),
+        Err(e) => Err(e),
+    }
 }
 
 /// `max(0, x) + min(0, alpha * (exp(x / alpha) - 1))`. In place: the first tensor takes the result.
@@ -817,8 +985,11 @@ pub fn celu_raw(self_: &Tensor, alpha: Scalar) -> Result<Tensor> {
 /// Documented defaults: `alpha = 1.0`.
 #[doc(alias = "torch.nn.functional.celu_")]
 pub fn celu_raw_(self_: &Tensor, alpha: Scalar) -> Result<()> {
-    out::writable(self_)?;
-    (activation::CELU_RAW_.get(self_.key_set())?)(self_, alpha)
+    or_return!(out::writable(self_));
+    match activation::CELU_RAW_.get(self_.key_set()) {
+        Ok(f) => f(self_, alpha),
+        Err(e) => Err(e),
+    }
 }
 
 /// Self-normalising exponential linear unit.
@@ -834,7 +1005,10 @@ pub fn celu_raw_(self_: &Tensor, alpha: Scalar) -> Result<()> {
 /// ```
 #[doc(alias = "torch.selu")]
 pub fn selu_raw(self_: &Tensor) -> Result<Tensor> {
-    (activation::SELU_RAW.get(self_.key_set())?)(self_)
+    match activation::SELU_RAW.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Self-normalising exponential linear unit. In place: the first tensor takes the result.
@@ -844,8 +1018,11 @@ pub fn selu_raw(self_: &Tensor) -> Result<Tensor> {
 /// - Errors: integers, bool and complex numbers.
 #[doc(alias = "torch.nn.functional.selu_")]
 pub fn selu_raw_(self_: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (activation::SELU_RAW_.get(self_.key_set())?)(self_)
+    or_return!(out::writable(self_));
+    match activation::SELU_RAW_.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// `max(0, x)`.
@@ -862,7 +1039,10 @@ pub fn selu_raw_(self_: &Tensor) -> Result<()> {
 /// Documented defaults: `inplace = false`.
 #[doc(alias = "torch.nn.functional.relu")]
 pub fn relu(input: &Tensor, inplace: bool) -> Result<Tensor> {
-    (activation::RELU.get(input.key_set())?)(input, inplace)
+    match activation::RELU.get(input.key_set()) {
+        Ok(f) => f(input, inplace),
+        Err(e) => Err(e),
+    }
 }
 
 /// `max(0, x)` in place.
@@ -878,8 +1058,11 @@ pub fn relu(input: &Tensor, inplace: bool) -> Result<Tensor> {
 /// ```
 #[doc(alias = "torch.nn.functional.relu_")]
 pub fn relu_(input: &Tensor) -> Result<()> {
-    out::writable(input)?;
-    (activation::RELU_.get(input.key_set())?)(input)
+    or_return!(out::writable(input));
+    match activation::RELU_.get(input.key_set()) {
+        Ok(f) => f(input),
+        Err(e) => Err(e),
+    }
 }
 
 /// The input, scaled by `weight` (one, or one per channel) below 0.
@@ -896,7 +1079,10 @@ pub fn relu_(input: &Tensor) -> Result<()> {
 #[doc(alias = "torch.nn.functional.prelu")]
 #[doc(alias = "torch.Tensor.prelu")]
 pub fn prelu(self_: &Tensor, weight: &Tensor) -> Result<Tensor> {
-    (activation::PRELU.get(self_.key_set() | weight.key_set())?)(self_, weight)
+    match activation::PRELU.get(self_.key_set() | weight.key_set()) {
+        Ok(f) => f(self_, weight),
+        Err(e) => Err(e),
+    }
 }
 
 /// Leaky relu with a slope drawn between `lower` and `upper` for each element in training, and their mean outside it.
@@ -913,7 +1099,10 @@ pub fn prelu(self_: &Tensor, weight: &Tensor) -> Result<Tensor> {
 /// Documented defaults: `lower = 0.125`, `upper = 0.3333333333333333`, `training = false`, `inplace = false`.
 #[doc(alias = "torch.nn.functional.rrelu")]
 pub fn rrelu(input: &Tensor, lower: f64, upper: f64, training: bool, inplace: bool) -> Result<Tensor> {
-    (activation::RRELU.get(input.key_set())?)(input, lower, upper, training, inplace)
+    match activation::RRELU.get(input.key_set()) {
+        Ok(f) => f(input, lower, upper, training, inplace),
+        Err(e) => Err(e),
+    }
 }
 
 /// The factors of randomized leaky relu: uniform numbers of `[lower, upper)` where the input is not positive, else 1.
@@ -924,7 +1113,10 @@ pub fn rrelu(input: &Tensor, lower: f64, upper: f64, training: bool, inplace: bo
 ///
 /// Documented defaults: `generator = None`.
 pub fn rrelu_slopes(self_: &Tensor, lower: f64, upper: f64, generator: Option<&Generator>) -> Result<Tensor> {
-    (activation::RRELU_SLOPES.get(self_.key_set())?)(self_, lower, upper, generator)
+    match activation::RRELU_SLOPES.get(self_.key_set()) {
+        Ok(f) => f(self_, lower, upper, generator),
+        Err(e) => Err(e),
+    }
 }
 
 /// `torch.nn.functional.rrelu` with a generator.
@@ -947,7 +1139,10 @@ pub fn rrelu_torch(
     training: bool,
     generator: Option<&Generator>,
 ) -> Result<Tensor> {
-    (activation::RRELU_TORCH.get(self_.key_set())?)(self_, lower, upper, training, generator)
+    match activation::RRELU_TORCH.get(self_.key_set()) {
+        Ok(f) => f(self_, lower, upper, training, generator),
+        Err(e) => Err(e),
+    }
 }
 
 /// `torch.nn.functional.rrelu` with a generator. In place: the first tensor takes the result.
@@ -966,8 +1161,11 @@ pub fn rrelu_torch_(
     training: bool,
     generator: Option<&Generator>,
 ) -> Result<()> {
-    out::writable(self_)?;
-    (activation::RRELU_TORCH_.get(self_.key_set())?)(self_, lower, upper, training, generator)
+    or_return!(out::writable(self_));
+    match activation::RRELU_TORCH_.get(self_.key_set()) {
+        Ok(f) => f(self_, lower, upper, training, generator),
+        Err(e) => Err(e),
+    }
 }
 
 /// The first half of a dimension times the sigmoid of the second.
@@ -984,7 +1182,10 @@ pub fn rrelu_torch_(
 /// Documented defaults: `dim = -1`.
 #[doc(alias = "torch.nn.functional.glu")]
 pub fn glu(input: &Tensor, dim: i64) -> Result<Tensor> {
-    (activation::GLU.get(input.key_set())?)(input, dim)
+    match activation::GLU.get(input.key_set()) {
+        Ok(f) => f(input, dim),
+        Err(e) => Err(e),
+    }
 }
 
 /// `x / (1 + |x|)`.
@@ -999,7 +1200,10 @@ pub fn glu(input: &Tensor, dim: i64) -> Result<Tensor> {
 /// ```
 #[doc(alias = "torch.nn.functional.softsign")]
 pub fn softsign(input: &Tensor) -> Result<Tensor> {
-    (activation::SOFTSIGN.get(input.key_set())?)(input)
+    match activation::SOFTSIGN.get(input.key_set()) {
+        Ok(f) => f(input),
+        Err(e) => Err(e),
+    }
 }
 
 /// `x - tanh(x)`.
@@ -1014,7 +1218,10 @@ pub fn softsign(input: &Tensor) -> Result<Tensor> {
 /// ```
 #[doc(alias = "torch.nn.functional.tanhshrink")]
 pub fn tanhshrink(input: &Tensor) -> Result<Tensor> {
-    (activation::TANHSHRINK.get(input.key_set())?)(input)
+    match activation::TANHSHRINK.get(input.key_set()) {
+        Ok(f) => f(input),
+        Err(e) => Err(e),
+    }
 }
 
 /// `softmax(-x)`.
@@ -1030,7 +1237,10 @@ pub fn tanhshrink(input: &Tensor) -> Result<Tensor> {
 /// Documented defaults: `dim = None`, `_stacklevel = 3`, `dtype = None`.
 #[doc(alias = "torch.nn.functional.softmin")]
 pub fn softmin(input: &Tensor, dim: Option<i64>, _stacklevel: i64, dtype: Option<DType>) -> Result<Tensor> {
-    (activation::SOFTMIN.get(input.key_set())?)(input, dim, _stacklevel, dtype)
+    match activation::SOFTMIN.get(input.key_set()) {
+        Ok(f) => f(input, dim, _stacklevel, dtype),
+        Err(e) => Err(e),
+    }
 }
 
 /// `exp(x) / sum(exp(x))` along `dim`.
@@ -1046,7 +1256,10 @@ pub fn softmin(input: &Tensor, dim: Option<i64>, _stacklevel: i64, dtype: Option
 /// Documented defaults: `dim = None`, `_stacklevel = 3`, `dtype = None`.
 #[doc(alias = "torch.nn.functional.softmax")]
 pub fn softmax(input: &Tensor, dim: Option<i64>, _stacklevel: i64, dtype: Option<DType>) -> Result<Tensor> {
-    (activation::SOFTMAX.get(input.key_set())?)(input, dim, _stacklevel, dtype)
+    match activation::SOFTMAX.get(input.key_set()) {
+        Ok(f) => f(input, dim, _stacklevel, dtype),
+        Err(e) => Err(e),
+    }
 }
 
 /// The logarithm of `softmax`.
@@ -1068,7 +1281,10 @@ pub fn log_softmax(
     _stacklevel: i64,
     dtype: Option<DType>,
 ) -> Result<Tensor> {
-    (activation::LOG_SOFTMAX.get(input.key_set())?)(input, dim, _stacklevel, dtype)
+    match activation::LOG_SOFTMAX.get(input.key_set()) {
+        Ok(f) => f(input, dim, _stacklevel, dtype),
+        Err(e) => Err(e),
+    }
 }
 
 /// `1 / (1 + exp(-x))`.
@@ -1083,7 +1299,10 @@ pub fn log_softmax(
 /// ```
 #[doc(alias = "torch.nn.functional.sigmoid")]
 pub fn sigmoid(input: &Tensor) -> Result<Tensor> {
-    (activation::SIGMOID.get(input.key_set())?)(input)
+    match activation::SIGMOID.get(input.key_set()) {
+        Ok(f) => f(input),
+        Err(e) => Err(e),
+    }
 }
 
 /// Hyperbolic tangent.
@@ -1098,7 +1317,10 @@ pub fn sigmoid(input: &Tensor) -> Result<Tensor> {
 /// ```
 #[doc(alias = "torch.nn.functional.tanh")]
 pub fn tanh(input: &Tensor) -> Result<Tensor> {
-    (activation::TANH.get(input.key_set())?)(input)
+    match activation::TANH.get(input.key_set()) {
+        Ok(f) => f(input),
+        Err(e) => Err(e),
+    }
 }
 
 /// Samples from the Gumbel-softmax distribution; with `hard` one-hot, with the soft sample's gradient.
@@ -1115,7 +1337,10 @@ pub fn tanh(input: &Tensor) -> Result<Tensor> {
 /// Documented defaults: `tau = 1.0`, `hard = false`, `eps = 1e-10`, `dim = -1`.
 #[doc(alias = "torch.nn.functional.gumbel_softmax")]
 pub fn gumbel_softmax(logits: &Tensor, tau: f64, hard: bool, eps: f64, dim: i64) -> Result<Tensor> {
-    (activation::GUMBEL_SOFTMAX.get(logits.key_set())?)(logits, tau, hard, eps, dim)
+    match activation::GUMBEL_SOFTMAX.get(logits.key_set()) {
+        Ok(f) => f(logits, tau, hard, eps, dim),
+        Err(e) => Err(e),
+    }
 }
 
 /// `softmax(query key^T scale + mask) value`.
@@ -1143,10 +1368,12 @@ pub fn scaled_dot_product_attention(
     scale: Option<f64>,
     enable_gqa: bool,
 ) -> Result<Tensor> {
-    (attention::SCALED_DOT_PRODUCT_ATTENTION
-        .get(query.key_set() | key.key_set() | value.key_set() | opt_keys(attn_mask))?)(
-        query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa,
-    )
+    match attention::SCALED_DOT_PRODUCT_ATTENTION
+        .get(query.key_set() | key.key_set() | value.key_set() | opt_keys(attn_mask))
+    {
+        Ok(f) => f(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa),
+        Err(e) => Err(e),
+    }
 }
 
 /// Attention over `[N, H, rows, features]`, with the logarithms of the rows' sums that its gradient needs.
@@ -1166,10 +1393,12 @@ pub fn fused_attention(
     dropout_p: f64,
     states: Option<&Tensor>,
 ) -> Result<(Tensor, Tensor)> {
-    (attention::FUSED_ATTENTION
-        .get(query.key_set() | key.key_set() | value.key_set() | opt_keys(attn_mask) | opt_keys(states))?)(
-        query, key, value, attn_mask, is_causal, scale, dropout_p, states,
-    )
+    match attention::FUSED_ATTENTION
+        .get(query.key_set() | key.key_set() | value.key_set() | opt_keys(attn_mask) | opt_keys(states))
+    {
+        Ok(f) => f(query, key, value, attn_mask, is_causal, scale, dropout_p, states),
+        Err(e) => Err(e),
+    }
 }
 
 /// The gradients of attention for query, key and value.
@@ -1192,7 +1421,7 @@ pub fn fused_attention_backward(
     dropout_p: f64,
     states: Option<&Tensor>,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    (attention::FUSED_ATTENTION_BACKWARD.get(
+    match attention::FUSED_ATTENTION_BACKWARD.get(
         grad_output.key_set()
             | query.key_set()
             | key.key_set()
@@ -1201,7 +1430,22 @@ pub fn fused_attention_backward(
             | logsumexp.key_set()
             | opt_keys(attn_mask)
             | opt_keys(states),
-    )?)(grad_output, query, key, value, output, logsumexp, attn_mask, is_causal, scale, dropout_p, states)
+    ) {
+        Ok(f) => f(
+            grad_output,
+            query,
+            key,
+            value,
+            output,
+            logsumexp,
+            attn_mask,
+            is_causal,
+            scale,
+            dropout_p,
+            states,
+        ),
+        Err(e) => Err(e),
+    }
 }
 
 /// Seeds and offsets of the device's generator, which goes on by four numbers for each pair: what draws numbers later, and again for its gradient, draws them from there.
@@ -1210,7 +1454,10 @@ pub fn fused_attention_backward(
 /// - Dtypes: int64.
 /// - Errors: other sizes and dtypes.
 pub fn philox_states(self_: &Tensor) -> Result<Tensor> {
-    (attention::PHILOX_STATES.get(self_.key_set())?)(self_)
+    match attention::PHILOX_STATES.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// What dropout multiplies each weight of `_fused_attention` with: 0 with probability `p`, else `1 / (1 - p)`.
@@ -1219,7 +1466,10 @@ pub fn philox_states(self_: &Tensor) -> Result<Tensor> {
 /// - Dtypes: states of int64, scores of floating point.
 /// - Errors: sizes that do not fit. other dtypes.
 pub fn attention_dropout_mask(states: &Tensor, scores: &Tensor, p: f64) -> Result<Tensor> {
-    (attention::ATTENTION_DROPOUT_MASK.get(states.key_set() | scores.key_set())?)(states, scores, p)
+    match attention::ATTENTION_DROPOUT_MASK.get(states.key_set() | scores.key_set()) {
+        Ok(f) => f(states, scores, p),
+        Err(e) => Err(e),
+    }
 }
 
 /// Attention over `[N, H, rows, features]`, with the logarithms of the rows' sums, which have no gradient.
@@ -1238,10 +1488,12 @@ pub fn scaled_dot_product_flash_attention_for_cpu(
     attn_mask: Option<&Tensor>,
     scale: Option<f64>,
 ) -> Result<(Tensor, Tensor)> {
-    (attention::SCALED_DOT_PRODUCT_FLASH_ATTENTION_FOR_CPU
-        .get(query.key_set() | key.key_set() | value.key_set() | opt_keys(attn_mask))?)(
-        query, key, value, dropout_p, is_causal, attn_mask, scale,
-    )
+    match attention::SCALED_DOT_PRODUCT_FLASH_ATTENTION_FOR_CPU
+        .get(query.key_set() | key.key_set() | value.key_set() | opt_keys(attn_mask))
+    {
+        Ok(f) => f(query, key, value, dropout_p, is_causal, attn_mask, scale),
+        Err(e) => Err(e),
+    }
 }
 
 /// Attention of halves over `[*, rows, features]`: sums in float32, weights rounded to the halves before they meet the values, as PyTorch's kernel rounds them.
@@ -1257,10 +1509,12 @@ pub fn rounded_attention(
     is_causal: bool,
     scale: f64,
 ) -> Result<(Tensor, Tensor)> {
-    (attention::ROUNDED_ATTENTION
-        .get(query.key_set() | key.key_set() | value.key_set() | opt_keys(attn_mask))?)(
-        query, key, value, attn_mask, is_causal, scale,
-    )
+    match attention::ROUNDED_ATTENTION
+        .get(query.key_set() | key.key_set() | value.key_set() | opt_keys(attn_mask))
+    {
+        Ok(f) => f(query, key, value, attn_mask, is_causal, scale),
+        Err(e) => Err(e),
+    }
 }
 
 /// Multi-head attention with its projections; the weights of the attention, if they are wanted, come second.
@@ -1308,7 +1562,7 @@ pub fn multi_head_attention_forward(
     average_attn_weights: bool,
     is_causal: bool,
 ) -> Result<(Tensor, Option<Tensor>)> {
-    (attention::MULTI_HEAD_ATTENTION_FORWARD.get(
+    match attention::MULTI_HEAD_ATTENTION_FORWARD.get(
         query.key_set()
             | key.key_set()
             | value.key_set()
@@ -1325,33 +1579,36 @@ pub fn multi_head_attention_forward(
             | opt_keys(v_proj_weight)
             | opt_keys(static_k)
             | opt_keys(static_v),
-    )?)(
-        query,
-        key,
-        value,
-        embed_dim_to_check,
-        num_heads,
-        in_proj_weight,
-        in_proj_bias,
-        bias_k,
-        bias_v,
-        add_zero_attn,
-        dropout_p,
-        out_proj_weight,
-        out_proj_bias,
-        training,
-        key_padding_mask,
-        need_weights,
-        attn_mask,
-        use_separate_proj_weight,
-        q_proj_weight,
-        k_proj_weight,
-        v_proj_weight,
-        static_k,
-        static_v,
-        average_attn_weights,
-        is_causal,
-    )
+    ) {
+        Ok(f) => f(
+            query,
+            key,
+            value,
+            embed_dim_to_check,
+            num_heads,
+            in_proj_weight,
+            in_proj_bias,
+            bias_k,
+            bias_v,
+            add_zero_attn,
+            dropout_p,
+            out_proj_weight,
+            out_proj_bias,
+            training,
+            key_padding_mask,
+            need_weights,
+            attn_mask,
+            use_separate_proj_weight,
+            q_proj_weight,
+            k_proj_weight,
+            v_proj_weight,
+            static_k,
+            static_v,
+            average_attn_weights,
+            is_causal,
+        ),
+        Err(e) => Err(e),
+    }
 }
 
 /// One step of a recurrent network: `tanh(input w_ih^T + b_ih + hx w_hh^T + b_hh)`.
@@ -1376,9 +1633,12 @@ pub fn rnn_tanh_cell(
     b_ih: Option<&Tensor>,
     b_hh: Option<&Tensor>,
 ) -> Result<Tensor> {
-    (cells::RNN_TANH_CELL.get(
+    match cells::RNN_TANH_CELL.get(
         input.key_set() | hx.key_set() | w_ih.key_set() | w_hh.key_set() | opt_keys(b_ih) | opt_keys(b_hh),
-    )?)(input, hx, w_ih, w_hh, b_ih, b_hh)
+    ) {
+        Ok(f) => f(input, hx, w_ih, w_hh, b_ih, b_hh),
+        Err(e) => Err(e),
+    }
 }
 
 /// One step of a recurrent network: `relu(input w_ih^T + b_ih + hx w_hh^T + b_hh)`.
@@ -1403,9 +1663,12 @@ pub fn rnn_relu_cell(
     b_ih: Option<&Tensor>,
     b_hh: Option<&Tensor>,
 ) -> Result<Tensor> {
-    (cells::RNN_RELU_CELL.get(
+    match cells::RNN_RELU_CELL.get(
         input.key_set() | hx.key_set() | w_ih.key_set() | w_hh.key_set() | opt_keys(b_ih) | opt_keys(b_hh),
-    )?)(input, hx, w_ih, w_hh, b_ih, b_hh)
+    ) {
+        Ok(f) => f(input, hx, w_ih, w_hh, b_ih, b_hh),
+        Err(e) => Err(e),
+    }
 }
 
 /// One step of a network of gated recurrent units; the weights hold the reset, update and new gate one below the other.
@@ -1430,9 +1693,12 @@ pub fn gru_cell(
     b_ih: Option<&Tensor>,
     b_hh: Option<&Tensor>,
 ) -> Result<Tensor> {
-    (cells::GRU_CELL.get(
+    match cells::GRU_CELL.get(
         input.key_set() | hx.key_set() | w_ih.key_set() | w_hh.key_set() | opt_keys(b_ih) | opt_keys(b_hh),
-    )?)(input, hx, w_ih, w_hh, b_ih, b_hh)
+    ) {
+        Ok(f) => f(input, hx, w_ih, w_hh, b_ih, b_hh),
+        Err(e) => Err(e),
+    }
 }
 
 /// One step of a long short-term memory, from hidden and cell state to the next; the weights hold the input, forget, cell and output gate one below the other.
@@ -1457,9 +1723,12 @@ pub fn lstm_cell(
     b_ih: Option<&Tensor>,
     b_hh: Option<&Tensor>,
 ) -> Result<(Tensor, Tensor)> {
-    (cells::LSTM_CELL.get(
+    match cells::LSTM_CELL.get(
         input.key_set() | list_keys(hx) | w_ih.key_set() | w_hh.key_set() | opt_keys(b_ih) | opt_keys(b_hh),
-    )?)(input, hx, w_ih, w_hh, b_ih, b_hh)
+    ) {
+        Ok(f) => f(input, hx, w_ih, w_hh, b_ih, b_hh),
+        Err(e) => Err(e),
+    }
 }
 
 /// Convolution, or transposed convolution, over one to three spatial dimensions of a batched input.
@@ -1487,17 +1756,10 @@ pub fn convolution(
     output_padding: &[i64],
     groups: i64,
 ) -> Result<Tensor> {
-    (conv::CONVOLUTION.get(input.key_set() | weight.key_set() | opt_keys(bias))?)(
-        input,
-        weight,
-        bias,
-        stride,
-        padding,
-        dilation,
-        transposed,
-        output_padding,
-        groups,
-    )
+    match conv::CONVOLUTION.get(input.key_set() | weight.key_set() | opt_keys(bias)) {
+        Ok(f) => f(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups),
+        Err(e) => Err(e),
+    }
 }
 
 /// The gradient of a convolution for its input, from that of its output.
@@ -1514,15 +1776,10 @@ pub fn convolution_input_grad(
     dilation: &[i64],
     groups: i64,
 ) -> Result<Tensor> {
-    (conv::CONVOLUTION_INPUT_GRAD.get(grad_output.key_set() | weight.key_set())?)(
-        grad_output,
-        weight,
-        input_sizes,
-        stride,
-        padding,
-        dilation,
-        groups,
-    )
+    match conv::CONVOLUTION_INPUT_GRAD.get(grad_output.key_set() | weight.key_set()) {
+        Ok(f) => f(grad_output, weight, input_sizes, stride, padding, dilation, groups),
+        Err(e) => Err(e),
+    }
 }
 
 /// The gradient of a convolution for its weight, from that of its output.
@@ -1539,15 +1796,10 @@ pub fn convolution_weight_grad(
     dilation: &[i64],
     groups: i64,
 ) -> Result<Tensor> {
-    (conv::CONVOLUTION_WEIGHT_GRAD.get(grad_output.key_set() | input.key_set())?)(
-        grad_output,
-        input,
-        weight_sizes,
-        stride,
-        padding,
-        dilation,
-        groups,
-    )
+    match conv::CONVOLUTION_WEIGHT_GRAD.get(grad_output.key_set() | input.key_set()) {
+        Ok(f) => f(grad_output, input, weight_sizes, stride, padding, dilation, groups),
+        Err(e) => Err(e),
+    }
 }
 
 /// Applies a one-dimensional convolution over an input of one or several planes.
@@ -1576,16 +1828,10 @@ pub fn conv1d(
     groups: i64,
     padding_mode: &str,
 ) -> Result<Tensor> {
-    (conv::CONV1D.get(input.key_set() | weight.key_set() | opt_keys(bias))?)(
-        input,
-        weight,
-        bias,
-        stride,
-        padding,
-        dilation,
-        groups,
-        padding_mode,
-    )
+    match conv::CONV1D.get(input.key_set() | weight.key_set() | opt_keys(bias)) {
+        Ok(f) => f(input, weight, bias, stride, padding, dilation, groups, padding_mode),
+        Err(e) => Err(e),
+    }
 }
 
 /// `conv1d` with the padding `"valid"` (none) or `"same"` (the output as large as the input; stride 1 only).
@@ -1612,16 +1858,10 @@ pub fn conv1d_padding(
     groups: i64,
     padding_mode: &str,
 ) -> Result<Tensor> {
-    (conv::CONV1D_PADDING.get(input.key_set() | weight.key_set() | opt_keys(bias))?)(
-        input,
-        weight,
-        bias,
-        stride,
-        padding,
-        dilation,
-        groups,
-        padding_mode,
-    )
+    match conv::CONV1D_PADDING.get(input.key_set() | weight.key_set() | opt_keys(bias)) {
+        Ok(f) => f(input, weight, bias, stride, padding, dilation, groups, padding_mode),
+        Err(e) => Err(e),
+    }
 }
 
 /// Applies a two-dimensional convolution over an input of one or several planes.
@@ -1652,16 +1892,10 @@ pub fn conv2d(
     groups: i64,
     padding_mode: &str,
 ) -> Result<Tensor> {
-    (conv::CONV2D.get(input.key_set() | weight.key_set() | opt_keys(bias))?)(
-        input,
-        weight,
-        bias,
-        stride,
-        padding,
-        dilation,
-        groups,
-        padding_mode,
-    )
+    match conv::CONV2D.get(input.key_set() | weight.key_set() | opt_keys(bias)) {
+        Ok(f) => f(input, weight, bias, stride, padding, dilation, groups, padding_mode),
+        Err(e) => Err(e),
+    }
 }
 
 /// `conv2d` with the padding `"valid"` (none) or `"same"` (the output as large as the input; stride 1 only).
@@ -1688,16 +1922,10 @@ pub fn conv2d_padding(
     groups: i64,
     padding_mode: &str,
 ) -> Result<Tensor> {
-    (conv::CONV2D_PADDING.get(input.key_set() | weight.key_set() | opt_keys(bias))?)(
-        input,
-        weight,
-        bias,
-        stride,
-        padding,
-        dilation,
-        groups,
-        padding_mode,
-    )
+    match conv::CONV2D_PADDING.get(input.key_set() | weight.key_set() | opt_keys(bias)) {
+        Ok(f) => f(input, weight, bias, stride, padding, dilation, groups, padding_mode),
+        Err(e) => Err(e),
+    }
 }
 
 /// Applies a three-dimensional convolution over an input of one or several planes.
@@ -1726,16 +1954,10 @@ pub fn conv3d(
     groups: i64,
     padding_mode: &str,
 ) -> Result<Tensor> {
-    (conv::CONV3D.get(input.key_set() | weight.key_set() | opt_keys(bias))?)(
-        input,
-        weight,
-        bias,
-        stride,
-        padding,
-        dilation,
-        groups,
-        padding_mode,
-    )
+    match conv::CONV3D.get(input.key_set() | weight.key_set() | opt_keys(bias)) {
+        Ok(f) => f(input, weight, bias, stride, padding, dilation, groups, padding_mode),
+        Err(e) => Err(e),
+    }
 }
 
 /// `conv3d` with the padding `"valid"` (none) or `"same"` (the output as large as the input; stride 1 only).
@@ -1762,16 +1984,10 @@ pub fn conv3d_padding(
     groups: i64,
     padding_mode: &str,
 ) -> Result<Tensor> {
-    (conv::CONV3D_PADDING.get(input.key_set() | weight.key_set() | opt_keys(bias))?)(
-        input,
-        weight,
-        bias,
-        stride,
-        padding,
-        dilation,
-        groups,
-        padding_mode,
-    )
+    match conv::CONV3D_PADDING.get(input.key_set() | weight.key_set() | opt_keys(bias)) {
+        Ok(f) => f(input, weight, bias, stride, padding, dilation, groups, padding_mode),
+        Err(e) => Err(e),
+    }
 }
 
 /// Applies a one-dimensional transposed convolution (the gradient of a convolution for its input).
@@ -1800,16 +2016,10 @@ pub fn conv_transpose1d(
     groups: i64,
     dilation: &[i64],
 ) -> Result<Tensor> {
-    (conv::CONV_TRANSPOSE1D.get(input.key_set() | weight.key_set() | opt_keys(bias))?)(
-        input,
-        weight,
-        bias,
-        stride,
-        padding,
-        output_padding,
-        groups,
-        dilation,
-    )
+    match conv::CONV_TRANSPOSE1D.get(input.key_set() | weight.key_set() | opt_keys(bias)) {
+        Ok(f) => f(input, weight, bias, stride, padding, output_padding, groups, dilation),
+        Err(e) => Err(e),
+    }
 }
 
 /// Applies a two-dimensional transposed convolution (the gradient of a convolution for its input).
@@ -1838,16 +2048,10 @@ pub fn conv_transpose2d(
     groups: i64,
     dilation: &[i64],
 ) -> Result<Tensor> {
-    (conv::CONV_TRANSPOSE2D.get(input.key_set() | weight.key_set() | opt_keys(bias))?)(
-        input,
-        weight,
-        bias,
-        stride,
-        padding,
-        output_padding,
-        groups,
-        dilation,
-    )
+    match conv::CONV_TRANSPOSE2D.get(input.key_set() | weight.key_set() | opt_keys(bias)) {
+        Ok(f) => f(input, weight, bias, stride, padding, output_padding, groups, dilation),
+        Err(e) => Err(e),
+    }
 }
 
 /// Applies a three-dimensional transposed convolution (the gradient of a convolution for its input).
@@ -1876,16 +2080,10 @@ pub fn conv_transpose3d(
     groups: i64,
     dilation: &[i64],
 ) -> Result<Tensor> {
-    (conv::CONV_TRANSPOSE3D.get(input.key_set() | weight.key_set() | opt_keys(bias))?)(
-        input,
-        weight,
-        bias,
-        stride,
-        padding,
-        output_padding,
-        groups,
-        dilation,
-    )
+    match conv::CONV_TRANSPOSE3D.get(input.key_set() | weight.key_set() | opt_keys(bias)) {
+        Ok(f) => f(input, weight, bias, stride, padding, output_padding, groups, dilation),
+        Err(e) => Err(e),
+    }
 }
 
 /// One-dimensional convolution over `[time, batch, channels]`; the weight is `[width, in, out]`.
@@ -1903,7 +2101,10 @@ pub fn conv_transpose3d(
 #[doc(alias = "torch.conv_tbc")]
 #[doc(alias = "torch.nn.functional.conv_tbc")]
 pub fn conv_tbc(self_: &Tensor, weight: &Tensor, bias: &Tensor, pad: i64) -> Result<Tensor> {
-    (conv::CONV_TBC.get(self_.key_set() | weight.key_set() | bias.key_set())?)(self_, weight, bias, pad)
+    match conv::CONV_TBC.get(self_.key_set() | weight.key_set() | bias.key_set()) {
+        Ok(f) => f(self_, weight, bias, pad),
+        Err(e) => Err(e),
+    }
 }
 
 /// The factors of dropout: 0 with probability `p`, else `1 / (1 - p)`.
@@ -1912,7 +2113,10 @@ pub fn conv_tbc(self_: &Tensor, weight: &Tensor, bias: &Tensor, pad: i64) -> Res
 /// - Dtypes: floating point and complex numbers; the result has the input's dtype.
 /// - Errors: none of its own; it is called by operators that have checked their arguments.
 pub fn dropout_mask(self_: &Tensor, p: f64) -> Result<Tensor> {
-    (dropout::DROPOUT_MASK.get(self_.key_set())?)(self_, p)
+    match dropout::DROPOUT_MASK.get(self_.key_set()) {
+        Ok(f) => f(self_, p),
+        Err(e) => Err(e),
+    }
 }
 
 /// Zeroes elements with probability `p` and scales the others by `1 / (1 - p)`; nothing outside training.
@@ -1930,7 +2134,10 @@ pub fn dropout_mask(self_: &Tensor, p: f64) -> Result<Tensor> {
 /// Documented defaults: `p = 0.5`, `training = true`, `inplace = false`.
 #[doc(alias = "torch.nn.functional.dropout")]
 pub fn dropout(input: &Tensor, p: f64, training: bool, inplace: bool) -> Result<Tensor> {
-    (dropout::DROPOUT.get(input.key_set())?)(input, p, training, inplace)
+    match dropout::DROPOUT.get(input.key_set()) {
+        Ok(f) => f(input, p, training, inplace),
+        Err(e) => Err(e),
+    }
 }
 
 /// `dropout` with all arguments required.
@@ -1944,7 +2151,10 @@ pub fn dropout(input: &Tensor, p: f64, training: bool, inplace: bool) -> Result<
 /// ```
 #[doc(alias = "torch.dropout")]
 pub fn dropout_train(input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
-    (dropout::DROPOUT_TRAIN.get(input.key_set())?)(input, p, train)
+    match dropout::DROPOUT_TRAIN.get(input.key_set()) {
+        Ok(f) => f(input, p, train),
+        Err(e) => Err(e),
+    }
 }
 
 /// `dropout` with all arguments required. In place: the first tensor takes the result.
@@ -1954,8 +2164,11 @@ pub fn dropout_train(input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
 /// - Errors: a probability outside of 0 to 1. integers and bool in training.
 #[doc(alias = "torch.dropout_")]
 pub fn dropout_train_(input: &Tensor, p: f64, train: bool) -> Result<()> {
-    out::writable(input)?;
-    (dropout::DROPOUT_TRAIN_.get(input.key_set())?)(input, p, train)
+    or_return!(out::writable(input));
+    match dropout::DROPOUT_TRAIN_.get(input.key_set()) {
+        Ok(f) => f(input, p, train),
+        Err(e) => Err(e),
+    }
 }
 
 /// Zeroes whole channels (of 1 spatial dimension) with probability `p` and scales the others.
@@ -1971,7 +2184,10 @@ pub fn dropout_train_(input: &Tensor, p: f64, train: bool) -> Result<()> {
 /// Documented defaults: `p = 0.5`, `training = true`, `inplace = false`.
 #[doc(alias = "torch.nn.functional.dropout1d")]
 pub fn dropout1d(input: &Tensor, p: f64, training: bool, inplace: bool) -> Result<Tensor> {
-    (dropout::DROPOUT1D.get(input.key_set())?)(input, p, training, inplace)
+    match dropout::DROPOUT1D.get(input.key_set()) {
+        Ok(f) => f(input, p, training, inplace),
+        Err(e) => Err(e),
+    }
 }
 
 /// Zeroes whole channels (of 2 spatial dimensions) with probability `p` and scales the others.
@@ -1987,7 +2203,10 @@ pub fn dropout1d(input: &Tensor, p: f64, training: bool, inplace: bool) -> Resul
 /// Documented defaults: `p = 0.5`, `training = true`, `inplace = false`.
 #[doc(alias = "torch.nn.functional.dropout2d")]
 pub fn dropout2d(input: &Tensor, p: f64, training: bool, inplace: bool) -> Result<Tensor> {
-    (dropout::DROPOUT2D.get(input.key_set())?)(input, p, training, inplace)
+    match dropout::DROPOUT2D.get(input.key_set()) {
+        Ok(f) => f(input, p, training, inplace),
+        Err(e) => Err(e),
+    }
 }
 
 /// Zeroes whole channels (of 3 spatial dimensions) with probability `p` and scales the others.
@@ -2003,7 +2222,10 @@ pub fn dropout2d(input: &Tensor, p: f64, training: bool, inplace: bool) -> Resul
 /// Documented defaults: `p = 0.5`, `training = true`, `inplace = false`.
 #[doc(alias = "torch.nn.functional.dropout3d")]
 pub fn dropout3d(input: &Tensor, p: f64, training: bool, inplace: bool) -> Result<Tensor> {
-    (dropout::DROPOUT3D.get(input.key_set())?)(input, p, training, inplace)
+    match dropout::DROPOUT3D.get(input.key_set()) {
+        Ok(f) => f(input, p, training, inplace),
+        Err(e) => Err(e),
+    }
 }
 
 /// Dropout that keeps mean and variance for inputs of zero mean and unit variance (goes with `selu`).
@@ -2019,7 +2241,10 @@ pub fn dropout3d(input: &Tensor, p: f64, training: bool, inplace: bool) -> Resul
 /// Documented defaults: `p = 0.5`, `training = false`, `inplace = false`.
 #[doc(alias = "torch.nn.functional.alpha_dropout")]
 pub fn alpha_dropout(input: &Tensor, p: f64, training: bool, inplace: bool) -> Result<Tensor> {
-    (dropout::ALPHA_DROPOUT.get(input.key_set())?)(input, p, training, inplace)
+    match dropout::ALPHA_DROPOUT.get(input.key_set()) {
+        Ok(f) => f(input, p, training, inplace),
+        Err(e) => Err(e),
+    }
 }
 
 /// `alpha_dropout` with all arguments required.
@@ -2033,7 +2258,10 @@ pub fn alpha_dropout(input: &Tensor, p: f64, training: bool, inplace: bool) -> R
 /// ```
 #[doc(alias = "torch.alpha_dropout")]
 pub fn alpha_dropout_train(input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
-    (dropout::ALPHA_DROPOUT_TRAIN.get(input.key_set())?)(input, p, train)
+    match dropout::ALPHA_DROPOUT_TRAIN.get(input.key_set()) {
+        Ok(f) => f(input, p, train),
+        Err(e) => Err(e),
+    }
 }
 
 /// `alpha_dropout` with all arguments required. In place: the first tensor takes the result.
@@ -2043,8 +2271,11 @@ pub fn alpha_dropout_train(input: &Tensor, p: f64, train: bool) -> Result<Tensor
 /// - Errors: a probability outside of 0 to 1. integers and bool in training.
 #[doc(alias = "torch.alpha_dropout_")]
 pub fn alpha_dropout_train_(input: &Tensor, p: f64, train: bool) -> Result<()> {
-    out::writable(input)?;
-    (dropout::ALPHA_DROPOUT_TRAIN_.get(input.key_set())?)(input, p, train)
+    or_return!(out::writable(input));
+    match dropout::ALPHA_DROPOUT_TRAIN_.get(input.key_set()) {
+        Ok(f) => f(input, p, train),
+        Err(e) => Err(e),
+    }
 }
 
 /// Alpha dropout of whole channels.
@@ -2060,7 +2291,10 @@ pub fn alpha_dropout_train_(input: &Tensor, p: f64, train: bool) -> Result<()> {
 /// Documented defaults: `p = 0.5`, `training = false`, `inplace = false`.
 #[doc(alias = "torch.nn.functional.feature_alpha_dropout")]
 pub fn feature_alpha_dropout(input: &Tensor, p: f64, training: bool, inplace: bool) -> Result<Tensor> {
-    (dropout::FEATURE_ALPHA_DROPOUT.get(input.key_set())?)(input, p, training, inplace)
+    match dropout::FEATURE_ALPHA_DROPOUT.get(input.key_set()) {
+        Ok(f) => f(input, p, training, inplace),
+        Err(e) => Err(e),
+    }
 }
 
 /// `feature_alpha_dropout` with all arguments required.
@@ -2074,7 +2308,10 @@ pub fn feature_alpha_dropout(input: &Tensor, p: f64, training: bool, inplace: bo
 /// ```
 #[doc(alias = "torch.feature_alpha_dropout")]
 pub fn feature_alpha_dropout_train(input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
-    (dropout::FEATURE_ALPHA_DROPOUT_TRAIN.get(input.key_set())?)(input, p, train)
+    match dropout::FEATURE_ALPHA_DROPOUT_TRAIN.get(input.key_set()) {
+        Ok(f) => f(input, p, train),
+        Err(e) => Err(e),
+    }
 }
 
 /// `feature_alpha_dropout` with all arguments required. In place: the first tensor takes the result.
@@ -2084,8 +2321,11 @@ pub fn feature_alpha_dropout_train(input: &Tensor, p: f64, train: bool) -> Resul
 /// - Errors: a probability outside of 0 to 1. fewer than two dimensions in training.
 #[doc(alias = "torch.feature_alpha_dropout_")]
 pub fn feature_alpha_dropout_train_(input: &Tensor, p: f64, train: bool) -> Result<()> {
-    out::writable(input)?;
-    (dropout::FEATURE_ALPHA_DROPOUT_TRAIN_.get(input.key_set())?)(input, p, train)
+    or_return!(out::writable(input));
+    match dropout::FEATURE_ALPHA_DROPOUT_TRAIN_.get(input.key_set()) {
+        Ok(f) => f(input, p, train),
+        Err(e) => Err(e),
+    }
 }
 
 /// Zeroes whole channels with probability `p` and scales the others by `1 / (1 - p)`.
@@ -2099,7 +2339,10 @@ pub fn feature_alpha_dropout_train_(input: &Tensor, p: f64, train: bool) -> Resu
 /// ```
 #[doc(alias = "torch.feature_dropout")]
 pub fn feature_dropout(input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
-    (dropout::FEATURE_DROPOUT.get(input.key_set())?)(input, p, train)
+    match dropout::FEATURE_DROPOUT.get(input.key_set()) {
+        Ok(f) => f(input, p, train),
+        Err(e) => Err(e),
+    }
 }
 
 /// Zeroes whole channels with probability `p` and scales the others by `1 / (1 - p)`. In place: the first tensor takes the result.
@@ -2109,8 +2352,11 @@ pub fn feature_dropout(input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
 /// - Errors: a probability outside of 0 to 1. fewer than two dimensions in training.
 #[doc(alias = "torch.feature_dropout_")]
 pub fn feature_dropout_(input: &Tensor, p: f64, train: bool) -> Result<()> {
-    out::writable(input)?;
-    (dropout::FEATURE_DROPOUT_.get(input.key_set())?)(input, p, train)
+    or_return!(out::writable(input));
+    match dropout::FEATURE_DROPOUT_.get(input.key_set()) {
+        Ok(f) => f(input, p, train),
+        Err(e) => Err(e),
+    }
 }
 
 /// `dropout`, and which elements were kept. Without `train` it is training.
@@ -2125,7 +2371,10 @@ pub fn feature_dropout_(input: &Tensor, p: f64, train: bool) -> Result<()> {
 /// ```
 #[doc(alias = "torch.native_dropout")]
 pub fn native_dropout(input: &Tensor, p: f64, train: Option<bool>) -> Result<(Tensor, Tensor)> {
-    (dropout::NATIVE_DROPOUT.get(input.key_set())?)(input, p, train)
+    match dropout::NATIVE_DROPOUT.get(input.key_set()) {
+        Ok(f) => f(input, p, train),
+        Err(e) => Err(e),
+    }
 }
 
 /// The gradient of `native_dropout`: what was kept, times `scale`.
@@ -2134,7 +2383,10 @@ pub fn native_dropout(input: &Tensor, p: f64, train: Option<bool>) -> Result<(Te
 /// - Dtypes: floating point; the mask is bool.
 /// - Errors: none of its own; it is called by operators that have checked their arguments.
 pub fn native_dropout_backward(grad_output: &Tensor, mask: &Tensor, scale: f64) -> Result<Tensor> {
-    (dropout::NATIVE_DROPOUT_BACKWARD.get(grad_output.key_set() | mask.key_set())?)(grad_output, mask, scale)
+    match dropout::NATIVE_DROPOUT_BACKWARD.get(grad_output.key_set() | mask.key_set()) {
+        Ok(f) => f(grad_output, mask, scale),
+        Err(e) => Err(e),
+    }
 }
 
 /// Mean of squared differences.
@@ -2158,14 +2410,10 @@ pub fn mse_loss(
     reduction: &str,
     weight: Option<&Tensor>,
 ) -> Result<Tensor> {
-    (elementwise_loss::MSE_LOSS.get(input.key_set() | target.key_set() | opt_keys(weight))?)(
-        input,
-        target,
-        size_average,
-        reduce,
-        reduction,
-        weight,
-    )
+    match elementwise_loss::MSE_LOSS.get(input.key_set() | target.key_set() | opt_keys(weight)) {
+        Ok(f) => f(input, target, size_average, reduce, reduction, weight),
+        Err(e) => Err(e),
+    }
 }
 
 /// Mean of absolute differences.
@@ -2189,14 +2437,10 @@ pub fn l1_loss(
     reduction: &str,
     weight: Option<&Tensor>,
 ) -> Result<Tensor> {
-    (elementwise_loss::L1_LOSS.get(input.key_set() | target.key_set() | opt_keys(weight))?)(
-        input,
-        target,
-        size_average,
-        reduce,
-        reduction,
-        weight,
-    )
+    match elementwise_loss::L1_LOSS.get(input.key_set() | target.key_set() | opt_keys(weight)) {
+        Ok(f) => f(input, target, size_average, reduce, reduction, weight),
+        Err(e) => Err(e),
+    }
 }
 
 /// Squared differences below `beta`, absolute ones above, joined smoothly.
@@ -2220,14 +2464,10 @@ pub fn smooth_l1_loss(
     reduction: &str,
     beta: f64,
 ) -> Result<Tensor> {
-    (elementwise_loss::SMOOTH_L1_LOSS.get(input.key_set() | target.key_set())?)(
-        input,
-        target,
-        size_average,
-        reduce,
-        reduction,
-        beta,
-    )
+    match elementwise_loss::SMOOTH_L1_LOSS.get(input.key_set() | target.key_set()) {
+        Ok(f) => f(input, target, size_average, reduce, reduction, beta),
+        Err(e) => Err(e),
+    }
 }
 
 /// Squared differences below `delta`, absolute ones scaled by `delta` above.
@@ -2250,9 +2490,10 @@ pub fn huber_loss(
     delta: f64,
     weight: Option<&Tensor>,
 ) -> Result<Tensor> {
-    (elementwise_loss::HUBER_LOSS.get(input.key_set() | target.key_set() | opt_keys(weight))?)(
-        input, target, reduction, delta, weight,
-    )
+    match elementwise_loss::HUBER_LOSS.get(input.key_set() | target.key_set() | opt_keys(weight)) {
+        Ok(f) => f(input, target, reduction, delta, weight),
+        Err(e) => Err(e),
+    }
 }
 
 /// Binary cross-entropy of probabilities.
@@ -2276,14 +2517,10 @@ pub fn binary_cross_entropy(
     reduce: Option<bool>,
     reduction: &str,
 ) -> Result<Tensor> {
-    (elementwise_loss::BINARY_CROSS_ENTROPY.get(input.key_set() | target.key_set() | opt_keys(weight))?)(
-        input,
-        target,
-        weight,
-        size_average,
-        reduce,
-        reduction,
-    )
+    match elementwise_loss::BINARY_CROSS_ENTROPY.get(input.key_set() | target.key_set() | opt_keys(weight)) {
+        Ok(f) => f(input, target, weight, size_average, reduce, reduction),
+        Err(e) => Err(e),
+    }
 }
 
 /// Binary cross-entropy of logits.
@@ -2308,16 +2545,12 @@ pub fn binary_cross_entropy_with_logits(
     reduction: &str,
     pos_weight: Option<&Tensor>,
 ) -> Result<Tensor> {
-    (elementwise_loss::BINARY_CROSS_ENTROPY_WITH_LOGITS
-        .get(input.key_set() | target.key_set() | opt_keys(weight) | opt_keys(pos_weight))?)(
-        input,
-        target,
-        weight,
-        size_average,
-        reduce,
-        reduction,
-        pos_weight,
-    )
+    match elementwise_loss::BINARY_CROSS_ENTROPY_WITH_LOGITS
+        .get(input.key_set() | target.key_set() | opt_keys(weight) | opt_keys(pos_weight))
+    {
+        Ok(f) => f(input, target, weight, size_average, reduce, reduction, pos_weight),
+        Err(e) => Err(e),
+    }
 }
 
 /// Kullback-Leibler divergence of log-probabilities; the reduction `batchmean` is the mathematical one.
@@ -2341,14 +2574,10 @@ pub fn kl_div(
     reduction: &str,
     log_target: bool,
 ) -> Result<Tensor> {
-    (elementwise_loss::KL_DIV.get(input.key_set() | target.key_set())?)(
-        input,
-        target,
-        size_average,
-        reduce,
-        reduction,
-        log_target,
-    )
+    match elementwise_loss::KL_DIV.get(input.key_set() | target.key_set()) {
+        Ok(f) => f(input, target, size_average, reduce, reduction, log_target),
+        Err(e) => Err(e),
+    }
 }
 
 /// Distances of similar pairs (target 1), and `max(0, margin - distance)` of others (target -1).
@@ -2372,14 +2601,10 @@ pub fn hinge_embedding_loss(
     reduce: Option<bool>,
     reduction: &str,
 ) -> Result<Tensor> {
-    (elementwise_loss::HINGE_EMBEDDING_LOSS.get(input.key_set() | target.key_set())?)(
-        input,
-        target,
-        margin,
-        size_average,
-        reduce,
-        reduction,
-    )
+    match elementwise_loss::HINGE_EMBEDDING_LOSS.get(input.key_set() | target.key_set()) {
+        Ok(f) => f(input, target, margin, size_average, reduce, reduction),
+        Err(e) => Err(e),
+    }
 }
 
 /// `max(0, -target * (input1 - input2) + margin)`.
@@ -2404,15 +2629,10 @@ pub fn margin_ranking_loss(
     reduce: Option<bool>,
     reduction: &str,
 ) -> Result<Tensor> {
-    (elementwise_loss::MARGIN_RANKING_LOSS.get(input1.key_set() | input2.key_set() | target.key_set())?)(
-        input1,
-        input2,
-        target,
-        margin,
-        size_average,
-        reduce,
-        reduction,
-    )
+    match elementwise_loss::MARGIN_RANKING_LOSS.get(input1.key_set() | input2.key_set() | target.key_set()) {
+        Ok(f) => f(input1, input2, target, margin, size_average, reduce, reduction),
+        Err(e) => Err(e),
+    }
 }
 
 /// `log(1 + exp(-target * input))`.
@@ -2435,13 +2655,10 @@ pub fn soft_margin_loss(
     reduce: Option<bool>,
     reduction: &str,
 ) -> Result<Tensor> {
-    (elementwise_loss::SOFT_MARGIN_LOSS.get(input.key_set() | target.key_set())?)(
-        input,
-        target,
-        size_average,
-        reduce,
-        reduction,
-    )
+    match elementwise_loss::SOFT_MARGIN_LOSS.get(input.key_set() | target.key_set()) {
+        Ok(f) => f(input, target, size_average, reduce, reduction),
+        Err(e) => Err(e),
+    }
 }
 
 /// Binary cross-entropy of logits, averaged over classes.
@@ -2465,15 +2682,12 @@ pub fn multilabel_soft_margin_loss(
     reduce: Option<bool>,
     reduction: &str,
 ) -> Result<Tensor> {
-    (elementwise_loss::MULTILABEL_SOFT_MARGIN_LOSS
-        .get(input.key_set() | target.key_set() | opt_keys(weight))?)(
-        input,
-        target,
-        weight,
-        size_average,
-        reduce,
-        reduction,
-    )
+    match elementwise_loss::MULTILABEL_SOFT_MARGIN_LOSS
+        .get(input.key_set() | target.key_set() | opt_keys(weight))
+    {
+        Ok(f) => f(input, target, weight, size_average, reduce, reduction),
+        Err(e) => Err(e),
+    }
 }
 
 /// Hinge loss over classes: `sum(max(0, margin - x[y] + x[i])^p) / C`.
@@ -2499,16 +2713,10 @@ pub fn multi_margin_loss(
     reduce: Option<bool>,
     reduction: &str,
 ) -> Result<Tensor> {
-    (elementwise_loss::MULTI_MARGIN_LOSS.get(input.key_set() | target.key_set() | opt_keys(weight))?)(
-        input,
-        target,
-        p,
-        margin,
-        weight,
-        size_average,
-        reduce,
-        reduction,
-    )
+    match elementwise_loss::MULTI_MARGIN_LOSS.get(input.key_set() | target.key_set() | opt_keys(weight)) {
+        Ok(f) => f(input, target, p, margin, weight, size_average, reduce, reduction),
+        Err(e) => Err(e),
+    }
 }
 
 /// Hinge loss over several target classes, up to the first -1.
@@ -2531,13 +2739,10 @@ pub fn multilabel_margin_loss(
     reduce: Option<bool>,
     reduction: &str,
 ) -> Result<Tensor> {
-    (elementwise_loss::MULTILABEL_MARGIN_LOSS.get(input.key_set() | target.key_set())?)(
-        input,
-        target,
-        size_average,
-        reduce,
-        reduction,
-    )
+    match elementwise_loss::MULTILABEL_MARGIN_LOSS.get(input.key_set() | target.key_set()) {
+        Ok(f) => f(input, target, size_average, reduce, reduction),
+        Err(e) => Err(e),
+    }
 }
 
 /// `max(0, d(anchor, positive) - d(anchor, negative) + margin)`.
@@ -2565,18 +2770,12 @@ pub fn triplet_margin_loss(
     reduce: Option<bool>,
     reduction: &str,
 ) -> Result<Tensor> {
-    (elementwise_loss::TRIPLET_MARGIN_LOSS.get(anchor.key_set() | positive.key_set() | negative.key_set())?)(
-        anchor,
-        positive,
-        negative,
-        margin,
-        p,
-        eps,
-        swap,
-        size_average,
-        reduce,
-        reduction,
-    )
+    match elementwise_loss::TRIPLET_MARGIN_LOSS
+        .get(anchor.key_set() | positive.key_set() | negative.key_set())
+    {
+        Ok(f) => f(anchor, positive, negative, margin, p, eps, swap, size_average, reduce, reduction),
+        Err(e) => Err(e),
+    }
 }
 
 /// `1 - cos` of similar pairs (target 1), `max(0, cos - margin)` of others (target -1).
@@ -2601,15 +2800,11 @@ pub fn cosine_embedding_loss(
     reduce: Option<bool>,
     reduction: &str,
 ) -> Result<Tensor> {
-    (elementwise_loss::COSINE_EMBEDDING_LOSS.get(input1.key_set() | input2.key_set() | target.key_set())?)(
-        input1,
-        input2,
-        target,
-        margin,
-        size_average,
-        reduce,
-        reduction,
-    )
+    match elementwise_loss::COSINE_EMBEDDING_LOSS.get(input1.key_set() | input2.key_set() | target.key_set())
+    {
+        Ok(f) => f(input1, input2, target, margin, size_average, reduce, reduction),
+        Err(e) => Err(e),
+    }
 }
 
 /// Negative log likelihood of a normal distribution.
@@ -2633,9 +2828,10 @@ pub fn gaussian_nll_loss(
     eps: f64,
     reduction: &str,
 ) -> Result<Tensor> {
-    (elementwise_loss::GAUSSIAN_NLL_LOSS.get(input.key_set() | target.key_set() | var.key_set())?)(
-        input, target, var, full, eps, reduction,
-    )
+    match elementwise_loss::GAUSSIAN_NLL_LOSS.get(input.key_set() | target.key_set() | var.key_set()) {
+        Ok(f) => f(input, target, var, full, eps, reduction),
+        Err(e) => Err(e),
+    }
 }
 
 /// `gaussian_nll_loss` with one variance for all elements.
@@ -2659,9 +2855,10 @@ pub fn gaussian_nll_loss_of(
     eps: f64,
     reduction: &str,
 ) -> Result<Tensor> {
-    (elementwise_loss::GAUSSIAN_NLL_LOSS_OF.get(input.key_set() | target.key_set())?)(
-        input, target, var, full, eps, reduction,
-    )
+    match elementwise_loss::GAUSSIAN_NLL_LOSS_OF.get(input.key_set() | target.key_set()) {
+        Ok(f) => f(input, target, var, full, eps, reduction),
+        Err(e) => Err(e),
+    }
 }
 
 /// Negative log likelihood of a Poisson distribution.
@@ -2687,16 +2884,10 @@ pub fn poisson_nll_loss(
     reduce: Option<bool>,
     reduction: &str,
 ) -> Result<Tensor> {
-    (elementwise_loss::POISSON_NLL_LOSS.get(input.key_set() | target.key_set())?)(
-        input,
-        target,
-        log_input,
-        full,
-        size_average,
-        eps,
-        reduce,
-        reduction,
-    )
+    match elementwise_loss::POISSON_NLL_LOSS.get(input.key_set() | target.key_set()) {
+        Ok(f) => f(input, target, log_input, full, size_average, eps, reduce, reduction),
+        Err(e) => Err(e),
+    }
 }
 
 /// Cosine of the angle between vectors along `dim`.
@@ -2714,7 +2905,10 @@ pub fn poisson_nll_loss(
 #[doc(alias = "torch.cosine_similarity")]
 #[doc(alias = "torch.nn.functional.cosine_similarity")]
 pub fn cosine_similarity(x1: &Tensor, x2: &Tensor, dim: i64, eps: f64) -> Result<Tensor> {
-    (elementwise_loss::COSINE_SIMILARITY.get(x1.key_set() | x2.key_set())?)(x1, x2, dim, eps)
+    match elementwise_loss::COSINE_SIMILARITY.get(x1.key_set() | x2.key_set()) {
+        Ok(f) => f(x1, x2, dim, eps),
+        Err(e) => Err(e),
+    }
 }
 
 /// Distances between the vectors of the last dimension.
@@ -2732,7 +2926,10 @@ pub fn cosine_similarity(x1: &Tensor, x2: &Tensor, dim: i64, eps: f64) -> Result
 #[doc(alias = "torch.pairwise_distance")]
 #[doc(alias = "torch.nn.functional.pairwise_distance")]
 pub fn pairwise_distance(x1: &Tensor, x2: &Tensor, p: f64, eps: f64, keepdim: bool) -> Result<Tensor> {
-    (elementwise_loss::PAIRWISE_DISTANCE.get(x1.key_set() | x2.key_set())?)(x1, x2, p, eps, keepdim)
+    match elementwise_loss::PAIRWISE_DISTANCE.get(x1.key_set() | x2.key_set()) {
+        Ok(f) => f(x1, x2, p, eps, keepdim),
+        Err(e) => Err(e),
+    }
 }
 
 /// Divides by the norm along `dim`.
@@ -2749,7 +2946,10 @@ pub fn pairwise_distance(x1: &Tensor, x2: &Tensor, p: f64, eps: f64, keepdim: bo
 /// Documented defaults: `p = 2.0`, `dim = [1]`, `eps = 1e-12`.
 #[doc(alias = "torch.nn.functional.normalize")]
 pub fn normalize(input: &Tensor, p: f64, dim: &[i64], eps: f64) -> Result<Tensor> {
-    (elementwise_loss::NORMALIZE.get(input.key_set())?)(input, p, dim, eps)
+    match elementwise_loss::NORMALIZE.get(input.key_set()) {
+        Ok(f) => f(input, p, dim, eps),
+        Err(e) => Err(e),
+    }
 }
 
 /// Divides by the norm along `dim`. Into `out`, which is resized where its shape differs.
@@ -2761,8 +2961,11 @@ pub fn normalize(input: &Tensor, p: f64, dim: &[i64], eps: f64) -> Result<Tensor
 /// Documented defaults: `p = 2.0`, `dim = [1]`, `eps = 1e-12`.
 #[doc(alias = "torch.nn.functional.normalize")]
 pub fn normalize_out(input: &Tensor, p: f64, dim: &[i64], eps: f64, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (elementwise_loss::NORMALIZE_OUT.get(input.key_set() | out.key_set())?)(input, p, dim, eps, out)
+    or_return!(out::writable(out));
+    match elementwise_loss::NORMALIZE_OUT.look_up(input.key_set() | out.key_set()) {
+        Ok(f) => f(input, p, dim, eps, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// One-hot vectors of class indices.
@@ -2778,7 +2981,10 @@ pub fn normalize_out(input: &Tensor, p: f64, dim: &[i64], eps: f64, out: &mut Te
 /// Documented defaults: `num_classes = -1`.
 #[doc(alias = "torch.nn.functional.one_hot")]
 pub fn one_hot(tensor: &Tensor, num_classes: i64) -> Result<Tensor> {
-    (elementwise_loss::ONE_HOT.get(tensor.key_set())?)(tensor, num_classes)
+    match elementwise_loss::ONE_HOT.get(tensor.key_set()) {
+        Ok(f) => f(tensor, num_classes),
+        Err(e) => Err(e),
+    }
 }
 
 /// Rows of `weight` by their indices.
@@ -2801,13 +3007,10 @@ pub fn embedding_lookup(
     scale_grad_by_freq: bool,
     sparse: bool,
 ) -> Result<Tensor> {
-    (embedding::EMBEDDING_LOOKUP.get(weight.key_set() | indices.key_set())?)(
-        weight,
-        indices,
-        padding_idx,
-        scale_grad_by_freq,
-        sparse,
-    )
+    match embedding::EMBEDDING_LOOKUP.get(weight.key_set() | indices.key_set()) {
+        Ok(f) => f(weight, indices, padding_idx, scale_grad_by_freq, sparse),
+        Err(e) => Err(e),
+    }
 }
 
 /// The gradient of `embedding` for its weight.
@@ -2822,13 +3025,10 @@ pub fn embedding_dense_backward(
     padding_idx: i64,
     scale_grad_by_freq: bool,
 ) -> Result<Tensor> {
-    (embedding::EMBEDDING_DENSE_BACKWARD.get(grad_output.key_set() | indices.key_set())?)(
-        grad_output,
-        indices,
-        num_weights,
-        padding_idx,
-        scale_grad_by_freq,
-    )
+    match embedding::EMBEDDING_DENSE_BACKWARD.get(grad_output.key_set() | indices.key_set()) {
+        Ok(f) => f(grad_output, indices, num_weights, padding_idx, scale_grad_by_freq),
+        Err(e) => Err(e),
+    }
 }
 
 /// Looks up the rows of `weight` that `input` names.
@@ -2855,15 +3055,10 @@ pub fn embedding(
     scale_grad_by_freq: bool,
     sparse: bool,
 ) -> Result<Tensor> {
-    (embedding::EMBEDDING.get(input.key_set() | weight.key_set())?)(
-        input,
-        weight,
-        padding_idx,
-        max_norm,
-        norm_type,
-        scale_grad_by_freq,
-        sparse,
-    )
+    match embedding::EMBEDDING.get(input.key_set() | weight.key_set()) {
+        Ok(f) => f(input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse),
+        Err(e) => Err(e),
+    }
 }
 
 /// Scales the rows that `indices` names down to at most `max_norm`, in place.
@@ -2879,10 +3074,11 @@ pub fn embedding(
 /// ```
 #[doc(alias = "torch.embedding_renorm_")]
 pub fn embedding_renorm_(self_: &Tensor, indices: &Tensor, max_norm: f64, norm_type: f64) -> Result<()> {
-    out::writable(self_)?;
-    (embedding::EMBEDDING_RENORM_.get(self_.key_set() | indices.key_set())?)(
-        self_, indices, max_norm, norm_type,
-    )
+    or_return!(out::writable(self_));
+    match embedding::EMBEDDING_RENORM_.get(self_.key_set() | indices.key_set()) {
+        Ok(f) => f(self_, indices, max_norm, norm_type),
+        Err(e) => Err(e),
+    }
 }
 
 /// Sums, means or maxima of bags of embeddings.
@@ -2913,20 +3109,24 @@ pub fn embedding_bag(
     include_last_offset: bool,
     padding_idx: Option<i64>,
 ) -> Result<Tensor> {
-    (embedding::EMBEDDING_BAG
-        .get(input.key_set() | weight.key_set() | opt_keys(offsets) | opt_keys(per_sample_weights))?)(
-        input,
-        weight,
-        offsets,
-        max_norm,
-        norm_type,
-        scale_grad_by_freq,
-        mode,
-        sparse,
-        per_sample_weights,
-        include_last_offset,
-        padding_idx,
-    )
+    match embedding::EMBEDDING_BAG
+        .get(input.key_set() | weight.key_set() | opt_keys(offsets) | opt_keys(per_sample_weights))
+    {
+        Ok(f) => f(
+            input,
+            weight,
+            offsets,
+            max_norm,
+            norm_type,
+            scale_grad_by_freq,
+            mode,
+            sparse,
+            per_sample_weights,
+            include_last_offset,
+            padding_idx,
+        ),
+        Err(e) => Err(e),
+    }
 }
 
 /// Applies a linear transformation: `input @ weight.T + bias`.
@@ -2945,7 +3145,10 @@ pub fn embedding_bag(
 /// Documented defaults: `bias = None`.
 #[doc(alias = "torch.nn.functional.linear")]
 pub fn linear(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
-    (linear::LINEAR.get(input.key_set() | weight.key_set() | opt_keys(bias))?)(input, weight, bias)
+    match linear::LINEAR.get(input.key_set() | weight.key_set() | opt_keys(bias)) {
+        Ok(f) => f(input, weight, bias),
+        Err(e) => Err(e),
+    }
 }
 
 /// Applies a linear transformation: `input @ weight.T + bias`. Into `out`, which is resized where its shape differs.
@@ -2959,10 +3162,11 @@ pub fn linear(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<
 /// Documented defaults: `bias = None`.
 #[doc(alias = "torch.nn.functional.linear")]
 pub fn linear_out(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (linear::LINEAR_OUT.get(input.key_set() | weight.key_set() | opt_keys(bias) | out.key_set())?)(
-        input, weight, bias, out,
-    )
+    or_return!(out::writable(out));
+    match linear::LINEAR_OUT.look_up(input.key_set() | weight.key_set() | opt_keys(bias) | out.key_set()) {
+        Ok(f) => f(input, weight, bias, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Applies a bilinear transformation: `input1^T weight input2 + bias`.
@@ -2982,9 +3186,10 @@ pub fn linear_out(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>, out: &
 #[doc(alias = "torch.bilinear")]
 #[doc(alias = "torch.nn.functional.bilinear")]
 pub fn bilinear(input1: &Tensor, input2: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
-    (linear::BILINEAR.get(input1.key_set() | input2.key_set() | weight.key_set() | opt_keys(bias))?)(
-        input1, input2, weight, bias,
-    )
+    match linear::BILINEAR.get(input1.key_set() | input2.key_set() | weight.key_set() | opt_keys(bias)) {
+        Ok(f) => f(input1, input2, weight, bias),
+        Err(e) => Err(e),
+    }
 }
 
 /// Cross-entropy of the linear map `input linear_weight^T + linear_bias`.
@@ -3017,27 +3222,30 @@ pub fn linear_cross_entropy(
     acc_policy: &str,
     acc_dtype: Option<DType>,
 ) -> Result<Tensor> {
-    (linear_cross_entropy::LINEAR_CROSS_ENTROPY.get(
+    match linear_cross_entropy::LINEAR_CROSS_ENTROPY.get(
         input.key_set()
             | linear_weight.key_set()
             | target.key_set()
             | opt_keys(linear_bias)
             | opt_keys(weight),
-    )?)(
-        input,
-        linear_weight,
-        target,
-        linear_bias,
-        weight,
-        reduction,
-        ignore_index,
-        label_smoothing,
-        chunked,
-        batch_chunk_size,
-        chunking_method,
-        acc_policy,
-        acc_dtype,
-    )
+    ) {
+        Ok(f) => f(
+            input,
+            linear_weight,
+            target,
+            linear_bias,
+            weight,
+            reduction,
+            ignore_index,
+            label_smoothing,
+            chunked,
+            batch_chunk_size,
+            chunking_method,
+            acc_policy,
+            acc_dtype,
+        ),
+        Err(e) => Err(e),
+    }
 }
 
 /// Cross-entropy of a linear map by chunks of rows; the gradient works through the same chunks again.
@@ -3056,23 +3264,26 @@ pub fn linear_cross_entropy_chunked(
     batch_chunk_size: i64,
     acc_dtype: DType,
 ) -> Result<Tensor> {
-    (linear_cross_entropy::LINEAR_CROSS_ENTROPY_CHUNKED.get(
+    match linear_cross_entropy::LINEAR_CROSS_ENTROPY_CHUNKED.get(
         input.key_set()
             | linear_weight.key_set()
             | target.key_set()
             | opt_keys(linear_bias)
             | opt_keys(weight),
-    )?)(
-        input,
-        linear_weight,
-        target,
-        linear_bias,
-        weight,
-        reduction,
-        ignore_index,
-        batch_chunk_size,
-        acc_dtype,
-    )
+    ) {
+        Ok(f) => f(
+            input,
+            linear_weight,
+            target,
+            linear_bias,
+            weight,
+            reduction,
+            ignore_index,
+            batch_chunk_size,
+            acc_dtype,
+        ),
+        Err(e) => Err(e),
+    }
 }
 
 /// Negative log likelihood over dimension 1, and the weight that a mean is divided by.
@@ -3087,13 +3298,10 @@ pub fn fused_nll_loss(
     reduction: i64,
     ignore_index: i64,
 ) -> Result<(Tensor, Tensor)> {
-    (loss::FUSED_NLL_LOSS.get(self_.key_set() | target.key_set() | opt_keys(weight))?)(
-        self_,
-        target,
-        weight,
-        reduction,
-        ignore_index,
-    )
+    match loss::FUSED_NLL_LOSS.get(self_.key_set() | target.key_set() | opt_keys(weight)) {
+        Ok(f) => f(self_, target, weight, reduction, ignore_index),
+        Err(e) => Err(e),
+    }
 }
 
 /// The gradient of the negative log likelihood.
@@ -3110,16 +3318,12 @@ pub fn fused_nll_loss_backward(
     ignore_index: i64,
     total_weight: &Tensor,
 ) -> Result<Tensor> {
-    (loss::FUSED_NLL_LOSS_BACKWARD
-        .get(grad_output.key_set() | target.key_set() | opt_keys(weight) | total_weight.key_set())?)(
-        grad_output,
-        sizes,
-        target,
-        weight,
-        reduction,
-        ignore_index,
-        total_weight,
-    )
+    match loss::FUSED_NLL_LOSS_BACKWARD
+        .get(grad_output.key_set() | target.key_set() | opt_keys(weight) | total_weight.key_set())
+    {
+        Ok(f) => f(grad_output, sizes, target, weight, reduction, ignore_index, total_weight),
+        Err(e) => Err(e),
+    }
 }
 
 /// Cross-entropy of logits over dimension 1 and class indices, with what its gradient needs.
@@ -3135,14 +3339,10 @@ pub fn fused_cross_entropy(
     ignore_index: i64,
     label_smoothing: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    (loss::FUSED_CROSS_ENTROPY.get(self_.key_set() | target.key_set() | opt_keys(weight))?)(
-        self_,
-        target,
-        weight,
-        reduction,
-        ignore_index,
-        label_smoothing,
-    )
+    match loss::FUSED_CROSS_ENTROPY.get(self_.key_set() | target.key_set() | opt_keys(weight)) {
+        Ok(f) => f(self_, target, weight, reduction, ignore_index, label_smoothing),
+        Err(e) => Err(e),
+    }
 }
 
 /// The gradient of cross-entropy.
@@ -3161,14 +3361,19 @@ pub fn fused_cross_entropy_backward(
     lse: &Tensor,
     total_weight: &Tensor,
 ) -> Result<Tensor> {
-    (loss::FUSED_CROSS_ENTROPY_BACKWARD.get(
+    match loss::FUSED_CROSS_ENTROPY_BACKWARD.get(
         grad_output.key_set()
             | self_.key_set()
             | target.key_set()
             | opt_keys(weight)
             | lse.key_set()
             | total_weight.key_set(),
-    )?)(grad_output, self_, target, weight, reduction, ignore_index, label_smoothing, lse, total_weight)
+    ) {
+        Ok(f) => {
+            f(grad_output, self_, target, weight, reduction, ignore_index, label_smoothing, lse, total_weight)
+        }
+        Err(e) => Err(e),
+    }
 }
 
 /// Negative log likelihood of log-probabilities.
@@ -3195,15 +3400,10 @@ pub fn nll_loss(
     reduce: Option<bool>,
     reduction: &str,
 ) -> Result<Tensor> {
-    (loss::NLL_LOSS.get(input.key_set() | target.key_set() | opt_keys(weight))?)(
-        input,
-        target,
-        weight,
-        size_average,
-        ignore_index,
-        reduce,
-        reduction,
-    )
+    match loss::NLL_LOSS.get(input.key_set() | target.key_set() | opt_keys(weight)) {
+        Ok(f) => f(input, target, weight, size_average, ignore_index, reduce, reduction),
+        Err(e) => Err(e),
+    }
 }
 
 /// Cross-entropy between logits and class indices or class probabilities.
@@ -3231,16 +3431,10 @@ pub fn cross_entropy(
     reduction: &str,
     label_smoothing: f64,
 ) -> Result<Tensor> {
-    (loss::CROSS_ENTROPY.get(input.key_set() | target.key_set() | opt_keys(weight))?)(
-        input,
-        target,
-        weight,
-        size_average,
-        ignore_index,
-        reduce,
-        reduction,
-        label_smoothing,
-    )
+    match loss::CROSS_ENTROPY.get(input.key_set() | target.key_set() | opt_keys(weight)) {
+        Ok(f) => f(input, target, weight, size_average, ignore_index, reduce, reduction, label_smoothing),
+        Err(e) => Err(e),
+    }
 }
 
 /// Connectionist temporal classification loss of each row, and the forward variables.
@@ -3258,14 +3452,10 @@ pub fn fused_ctc_loss(
     blank: i64,
     zero_infinity: bool,
 ) -> Result<(Tensor, Tensor)> {
-    (loss::FUSED_CTC_LOSS.get(log_probs.key_set() | targets.key_set())?)(
-        log_probs,
-        targets,
-        input_lengths,
-        target_lengths,
-        blank,
-        zero_infinity,
-    )
+    match loss::FUSED_CTC_LOSS.get(log_probs.key_set() | targets.key_set()) {
+        Ok(f) => f(log_probs, targets, input_lengths, target_lengths, blank, zero_infinity),
+        Err(e) => Err(e),
+    }
 }
 
 /// The gradient of the connectionist temporal classification loss.
@@ -3286,23 +3476,26 @@ pub fn fused_ctc_loss_backward(
     blank: i64,
     zero_infinity: bool,
 ) -> Result<Tensor> {
-    (loss::FUSED_CTC_LOSS_BACKWARD.get(
+    match loss::FUSED_CTC_LOSS_BACKWARD.get(
         grad.key_set()
             | log_probs.key_set()
             | targets.key_set()
             | neg_log_likelihood.key_set()
             | log_alpha.key_set(),
-    )?)(
-        grad,
-        log_probs,
-        targets,
-        input_lengths,
-        target_lengths,
-        neg_log_likelihood,
-        log_alpha,
-        blank,
-        zero_infinity,
-    )
+    ) {
+        Ok(f) => f(
+            grad,
+            log_probs,
+            targets,
+            input_lengths,
+            target_lengths,
+            neg_log_likelihood,
+            log_alpha,
+            blank,
+            zero_infinity,
+        ),
+        Err(e) => Err(e),
+    }
 }
 
 /// Connectionist temporal classification loss (Graves et al. 2006). Concatenated targets should be contiguous: of a strided view PyTorch, and so this, finds where a row begins by elements of memory.
@@ -3331,16 +3524,12 @@ pub fn ctc_loss(
     reduction: &str,
     zero_infinity: bool,
 ) -> Result<Tensor> {
-    (loss::CTC_LOSS
-        .get(log_probs.key_set() | targets.key_set() | input_lengths.key_set() | target_lengths.key_set())?)(
-        log_probs,
-        targets,
-        input_lengths,
-        target_lengths,
-        blank,
-        reduction,
-        zero_infinity,
-    )
+    match loss::CTC_LOSS
+        .get(log_probs.key_set() | targets.key_set() | input_lengths.key_set() | target_lengths.key_set())
+    {
+        Ok(f) => f(log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity),
+        Err(e) => Err(e),
+    }
 }
 
 /// `ctc_loss` with lengths that are no tensors.
@@ -3366,15 +3555,10 @@ pub fn ctc_loss_of(
     reduction: &str,
     zero_infinity: bool,
 ) -> Result<Tensor> {
-    (loss::CTC_LOSS_OF.get(log_probs.key_set() | targets.key_set())?)(
-        log_probs,
-        targets,
-        input_lengths,
-        target_lengths,
-        blank,
-        reduction,
-        zero_infinity,
-    )
+    match loss::CTC_LOSS_OF.get(log_probs.key_set() | targets.key_set()) {
+        Ok(f) => f(log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity),
+        Err(e) => Err(e),
+    }
 }
 
 /// Batch normalisation with the statistics that its gradient needs; in training the running ones move by `momentum`.
@@ -3399,9 +3583,12 @@ pub fn native_batch_norm(
     momentum: f64,
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    (norm::NATIVE_BATCH_NORM.get(
+    match norm::NATIVE_BATCH_NORM.get(
         input.key_set() | opt_keys(weight) | opt_keys(bias) | opt_keys(running_mean) | opt_keys(running_var),
-    )?)(input, weight, bias, running_mean, running_var, training, momentum, eps)
+    ) {
+        Ok(f) => f(input, weight, bias, running_mean, running_var, training, momentum, eps),
+        Err(e) => Err(e),
+    }
 }
 
 /// Batch normalisation with the statistics that its gradient needs; in training the running ones move by `momentum`. Into `out`, which is resized where its shape differs.
@@ -3423,10 +3610,10 @@ pub fn native_batch_norm_out(
     out1: &mut Tensor,
     out2: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out0)?;
-    out::writable(out1)?;
-    out::writable(out2)?;
-    (norm::NATIVE_BATCH_NORM_OUT.get(
+    or_return!(out::writable(out0));
+    or_return!(out::writable(out1));
+    or_return!(out::writable(out2));
+    match norm::NATIVE_BATCH_NORM_OUT.look_up(
         input.key_set()
             | opt_keys(weight)
             | opt_keys(bias)
@@ -3435,7 +3622,10 @@ pub fn native_batch_norm_out(
             | out0.key_set()
             | out1.key_set()
             | out2.key_set(),
-    )?)(input, weight, bias, running_mean, running_var, training, momentum, eps, out0, out1, out2)
+    ) {
+        Ok(f) => f(input, weight, bias, running_mean, running_var, training, momentum, eps, out0, out1, out2),
+        Err(e) => Err(e),
+    }
 }
 
 /// `native_batch_norm` in training. Its gradient does not look at the running statistics, which the next call moves.
@@ -3452,9 +3642,12 @@ pub fn batch_norm_train(
     momentum: f64,
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    (norm::BATCH_NORM_TRAIN.get(
+    match norm::BATCH_NORM_TRAIN.get(
         input.key_set() | opt_keys(weight) | opt_keys(bias) | opt_keys(running_mean) | opt_keys(running_var),
-    )?)(input, weight, bias, running_mean, running_var, momentum, eps)
+    ) {
+        Ok(f) => f(input, weight, bias, running_mean, running_var, momentum, eps),
+        Err(e) => Err(e),
+    }
 }
 
 /// `native_batch_norm` by the running statistics.
@@ -3470,9 +3663,12 @@ pub fn batch_norm_eval(
     running_var: Option<&Tensor>,
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    (norm::BATCH_NORM_EVAL.get(
+    match norm::BATCH_NORM_EVAL.get(
         input.key_set() | opt_keys(weight) | opt_keys(bias) | opt_keys(running_mean) | opt_keys(running_var),
-    )?)(input, weight, bias, running_mean, running_var, eps)
+    ) {
+        Ok(f) => f(input, weight, bias, running_mean, running_var, eps),
+        Err(e) => Err(e),
+    }
 }
 
 /// Gradients of batch normalisation; empty tensors for those that the mask leaves out.
@@ -3492,7 +3688,7 @@ pub fn native_batch_norm_backward(
     eps: f64,
     output_mask: &[bool],
 ) -> Result<Vec<Tensor>> {
-    (norm::NATIVE_BATCH_NORM_BACKWARD.get(
+    match norm::NATIVE_BATCH_NORM_BACKWARD.get(
         grad_out.key_set()
             | input.key_set()
             | opt_keys(weight)
@@ -3500,9 +3696,21 @@ pub fn native_batch_norm_backward(
             | opt_keys(running_var)
             | opt_keys(save_mean)
             | opt_keys(save_invstd),
-    )?)(
-        grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask
-    )
+    ) {
+        Ok(f) => f(
+            grad_out,
+            input,
+            weight,
+            running_mean,
+            running_var,
+            save_mean,
+            save_invstd,
+            train,
+            eps,
+            output_mask,
+        ),
+        Err(e) => Err(e),
+    }
 }
 
 /// Normalises each channel over the batch: `(x - mean) / sqrt(var + eps) * weight + bias`.
@@ -3531,9 +3739,12 @@ pub fn batch_norm(
     momentum: f64,
     eps: f64,
 ) -> Result<Tensor> {
-    (norm::BATCH_NORM.get(
+    match norm::BATCH_NORM.get(
         input.key_set() | opt_keys(running_mean) | opt_keys(running_var) | opt_keys(weight) | opt_keys(bias),
-    )?)(input, running_mean, running_var, weight, bias, training, momentum, eps)
+    ) {
+        Ok(f) => f(input, running_mean, running_var, weight, bias, training, momentum, eps),
+        Err(e) => Err(e),
+    }
 }
 
 /// `torch.nn.functional.batch_norm` with another order of arguments, all required.
@@ -3559,9 +3770,12 @@ pub fn batch_norm_torch(
     eps: f64,
     cudnn_enabled: bool,
 ) -> Result<Tensor> {
-    (norm::BATCH_NORM_TORCH.get(
+    match norm::BATCH_NORM_TORCH.get(
         input.key_set() | opt_keys(weight) | opt_keys(bias) | opt_keys(running_mean) | opt_keys(running_var),
-    )?)(input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled)
+    ) {
+        Ok(f) => f(input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled),
+        Err(e) => Err(e),
+    }
 }
 
 /// Normalises each channel of each sample over its spatial dimensions.
@@ -3589,9 +3803,12 @@ pub fn instance_norm(
     momentum: f64,
     eps: f64,
 ) -> Result<Tensor> {
-    (norm::INSTANCE_NORM.get(
+    match norm::INSTANCE_NORM.get(
         input.key_set() | opt_keys(running_mean) | opt_keys(running_var) | opt_keys(weight) | opt_keys(bias),
-    )?)(input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)
+    ) {
+        Ok(f) => f(input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps),
+        Err(e) => Err(e),
+    }
 }
 
 /// `torch.nn.functional.instance_norm` with another order of arguments, all required.
@@ -3617,9 +3834,14 @@ pub fn instance_norm_torch(
     eps: f64,
     cudnn_enabled: bool,
 ) -> Result<Tensor> {
-    (norm::INSTANCE_NORM_TORCH.get(
+    match norm::INSTANCE_NORM_TORCH.get(
         input.key_set() | opt_keys(weight) | opt_keys(bias) | opt_keys(running_mean) | opt_keys(running_var),
-    )?)(input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, cudnn_enabled)
+    ) {
+        Ok(f) => {
+            f(input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, cudnn_enabled)
+        }
+        Err(e) => Err(e),
+    }
 }
 
 /// Layer normalisation with the statistics that its gradient needs.
@@ -3640,13 +3862,10 @@ pub fn native_layer_norm(
     bias: Option<&Tensor>,
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    (norm::NATIVE_LAYER_NORM.get(input.key_set() | opt_keys(weight) | opt_keys(bias))?)(
-        input,
-        normalized_shape,
-        weight,
-        bias,
-        eps,
-    )
+    match norm::NATIVE_LAYER_NORM.get(input.key_set() | opt_keys(weight) | opt_keys(bias)) {
+        Ok(f) => f(input, normalized_shape, weight, bias, eps),
+        Err(e) => Err(e),
+    }
 }
 
 /// Gradients of layer normalisation; empty tensors for those that the mask leaves out.
@@ -3664,14 +3883,17 @@ pub fn native_layer_norm_backward(
     bias: Option<&Tensor>,
     output_mask: &[bool],
 ) -> Result<Vec<Tensor>> {
-    (norm::NATIVE_LAYER_NORM_BACKWARD.get(
+    match norm::NATIVE_LAYER_NORM_BACKWARD.get(
         grad_out.key_set()
             | input.key_set()
             | mean.key_set()
             | rstd.key_set()
             | opt_keys(weight)
             | opt_keys(bias),
-    )?)(grad_out, input, normalized_shape, mean, rstd, weight, bias, output_mask)
+    ) {
+        Ok(f) => f(grad_out, input, normalized_shape, mean, rstd, weight, bias, output_mask),
+        Err(e) => Err(e),
+    }
 }
 
 /// Normalises over the last dimensions, those of `normalized_shape`.
@@ -3698,14 +3920,10 @@ pub fn layer_norm(
     eps: f64,
     cudnn_enable: bool,
 ) -> Result<Tensor> {
-    (norm::LAYER_NORM.get(input.key_set() | opt_keys(weight) | opt_keys(bias))?)(
-        input,
-        normalized_shape,
-        weight,
-        bias,
-        eps,
-        cudnn_enable,
-    )
+    match norm::LAYER_NORM.get(input.key_set() | opt_keys(weight) | opt_keys(bias)) {
+        Ok(f) => f(input, normalized_shape, weight, bias, eps, cudnn_enable),
+        Err(e) => Err(e),
+    }
 }
 
 /// RMS normalisation with the statistics that its gradient needs.
@@ -3719,7 +3937,10 @@ pub fn fused_rms_norm(
     weight: Option<&Tensor>,
     eps: f64,
 ) -> Result<(Tensor, Tensor)> {
-    (norm::FUSED_RMS_NORM.get(input.key_set() | opt_keys(weight))?)(input, normalized_shape, weight, eps)
+    match norm::FUSED_RMS_NORM.get(input.key_set() | opt_keys(weight)) {
+        Ok(f) => f(input, normalized_shape, weight, eps),
+        Err(e) => Err(e),
+    }
 }
 
 /// Gradients of RMS normalisation; empty tensors for those that the mask leaves out.
@@ -3735,15 +3956,12 @@ pub fn fused_rms_norm_backward(
     weight: Option<&Tensor>,
     output_mask: &[bool],
 ) -> Result<Vec<Tensor>> {
-    (norm::FUSED_RMS_NORM_BACKWARD
-        .get(grad_out.key_set() | input.key_set() | rstd.key_set() | opt_keys(weight))?)(
-        grad_out,
-        input,
-        normalized_shape,
-        rstd,
-        weight,
-        output_mask,
-    )
+    match norm::FUSED_RMS_NORM_BACKWARD
+        .get(grad_out.key_set() | input.key_set() | rstd.key_set() | opt_keys(weight))
+    {
+        Ok(f) => f(grad_out, input, normalized_shape, rstd, weight, output_mask),
+        Err(e) => Err(e),
+    }
 }
 
 /// Divides by the root of the mean square over the last dimensions, those of `normalized_shape`.
@@ -3768,7 +3986,10 @@ pub fn rms_norm(
     weight: Option<&Tensor>,
     eps: Option<f64>,
 ) -> Result<Tensor> {
-    (norm::RMS_NORM.get(input.key_set() | opt_keys(weight))?)(input, normalized_shape, weight, eps)
+    match norm::RMS_NORM.get(input.key_set() | opt_keys(weight)) {
+        Ok(f) => f(input, normalized_shape, weight, eps),
+        Err(e) => Err(e),
+    }
 }
 
 /// Group normalisation with the statistics that its gradient needs.
@@ -3786,9 +4007,10 @@ pub fn fused_group_norm(
     group: i64,
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    (norm::FUSED_GROUP_NORM.get(input.key_set() | opt_keys(weight) | opt_keys(bias))?)(
-        input, weight, bias, n, c, hxw, group, eps,
-    )
+    match norm::FUSED_GROUP_NORM.get(input.key_set() | opt_keys(weight) | opt_keys(bias)) {
+        Ok(f) => f(input, weight, bias, n, c, hxw, group, eps),
+        Err(e) => Err(e),
+    }
 }
 
 /// Group normalisation with its statistics, all differentiable.
@@ -3813,9 +4035,10 @@ pub fn native_group_norm(
     group: i64,
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    (norm::NATIVE_GROUP_NORM.get(input.key_set() | opt_keys(weight) | opt_keys(bias))?)(
-        input, weight, bias, n, c, hxw, group, eps,
-    )
+    match norm::NATIVE_GROUP_NORM.get(input.key_set() | opt_keys(weight) | opt_keys(bias)) {
+        Ok(f) => f(input, weight, bias, n, c, hxw, group, eps),
+        Err(e) => Err(e),
+    }
 }
 
 /// Gradients of group normalisation; empty tensors for those that the mask leaves out.
@@ -3835,19 +4058,12 @@ pub fn native_group_norm_backward(
     group: i64,
     output_mask: &[bool],
 ) -> Result<Vec<Tensor>> {
-    (norm::NATIVE_GROUP_NORM_BACKWARD
-        .get(grad_out.key_set() | input.key_set() | mean.key_set() | rstd.key_set() | opt_keys(weight))?)(
-        grad_out,
-        input,
-        mean,
-        rstd,
-        weight,
-        n,
-        c,
-        hxw,
-        group,
-        output_mask,
-    )
+    match norm::NATIVE_GROUP_NORM_BACKWARD
+        .get(grad_out.key_set() | input.key_set() | mean.key_set() | rstd.key_set() | opt_keys(weight))
+    {
+        Ok(f) => f(grad_out, input, mean, rstd, weight, n, c, hxw, group, output_mask),
+        Err(e) => Err(e),
+    }
 }
 
 /// Normalises groups of channels of each sample.
@@ -3874,14 +4090,10 @@ pub fn group_norm(
     eps: f64,
     cudnn_enabled: bool,
 ) -> Result<Tensor> {
-    (norm::GROUP_NORM.get(input.key_set() | opt_keys(weight) | opt_keys(bias))?)(
-        input,
-        num_groups,
-        weight,
-        bias,
-        eps,
-        cudnn_enabled,
-    )
+    match norm::GROUP_NORM.get(input.key_set() | opt_keys(weight) | opt_keys(bias)) {
+        Ok(f) => f(input, num_groups, weight, bias, eps, cudnn_enabled),
+        Err(e) => Err(e),
+    }
 }
 
 /// Divides by a power of the mean square over neighbouring channels.
@@ -3898,7 +4110,10 @@ pub fn group_norm(
 /// Documented defaults: `alpha = 0.0001`, `beta = 0.75`, `k = 1.0`.
 #[doc(alias = "torch.nn.functional.local_response_norm")]
 pub fn local_response_norm(input: &Tensor, size: i64, alpha: f64, beta: f64, k: f64) -> Result<Tensor> {
-    (norm::LOCAL_RESPONSE_NORM.get(input.key_set())?)(input, size, alpha, beta, k)
+    match norm::LOCAL_RESPONSE_NORM.get(input.key_set()) {
+        Ok(f) => f(input, size, alpha, beta, k),
+        Err(e) => Err(e),
+    }
 }
 
 /// `native_batch_norm` with running statistics.
@@ -3923,9 +4138,12 @@ pub fn native_batch_norm_legit(
     momentum: f64,
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    (norm::NATIVE_BATCH_NORM_LEGIT.get(
+    match norm::NATIVE_BATCH_NORM_LEGIT.get(
         input.key_set() | opt_keys(weight) | opt_keys(bias) | running_mean.key_set() | running_var.key_set(),
-    )?)(input, weight, bias, running_mean, running_var, training, momentum, eps)
+    ) {
+        Ok(f) => f(input, weight, bias, running_mean, running_var, training, momentum, eps),
+        Err(e) => Err(e),
+    }
 }
 
 /// `native_batch_norm` with running statistics. Into `out`, which is resized where its shape differs.
@@ -3947,10 +4165,10 @@ pub fn native_batch_norm_legit_out(
     out1: &mut Tensor,
     out2: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out0)?;
-    out::writable(out1)?;
-    out::writable(out2)?;
-    (norm::NATIVE_BATCH_NORM_LEGIT_OUT.get(
+    or_return!(out::writable(out0));
+    or_return!(out::writable(out1));
+    or_return!(out::writable(out2));
+    match norm::NATIVE_BATCH_NORM_LEGIT_OUT.look_up(
         input.key_set()
             | opt_keys(weight)
             | opt_keys(bias)
@@ -3959,7 +4177,10 @@ pub fn native_batch_norm_legit_out(
             | out0.key_set()
             | out1.key_set()
             | out2.key_set(),
-    )?)(input, weight, bias, running_mean, running_var, training, momentum, eps, out0, out1, out2)
+    ) {
+        Ok(f) => f(input, weight, bias, running_mean, running_var, training, momentum, eps, out0, out1, out2),
+        Err(e) => Err(e),
+    }
 }
 
 /// `native_batch_norm` without running statistics.
@@ -3982,9 +4203,10 @@ pub fn native_batch_norm_legit_no_stats(
     momentum: f64,
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    (norm::NATIVE_BATCH_NORM_LEGIT_NO_STATS.get(input.key_set() | opt_keys(weight) | opt_keys(bias))?)(
-        input, weight, bias, training, momentum, eps,
-    )
+    match norm::NATIVE_BATCH_NORM_LEGIT_NO_STATS.get(input.key_set() | opt_keys(weight) | opt_keys(bias)) {
+        Ok(f) => f(input, weight, bias, training, momentum, eps),
+        Err(e) => Err(e),
+    }
 }
 
 /// `native_batch_norm` without running statistics. Into `out`, which is resized where its shape differs.
@@ -4004,17 +4226,20 @@ pub fn native_batch_norm_legit_no_stats_out(
     out1: &mut Tensor,
     out2: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out0)?;
-    out::writable(out1)?;
-    out::writable(out2)?;
-    (norm::NATIVE_BATCH_NORM_LEGIT_NO_STATS_OUT.get(
+    or_return!(out::writable(out0));
+    or_return!(out::writable(out1));
+    or_return!(out::writable(out2));
+    match norm::NATIVE_BATCH_NORM_LEGIT_NO_STATS_OUT.look_up(
         input.key_set()
             | opt_keys(weight)
             | opt_keys(bias)
             | out0.key_set()
             | out1.key_set()
             | out2.key_set(),
-    )?)(input, weight, bias, training, momentum, eps, out0, out1, out2)
+    ) {
+        Ok(f) => f(input, weight, bias, training, momentum, eps, out0, out1, out2),
+        Err(e) => Err(e),
+    }
 }
 
 /// `native_batch_norm` by the running statistics.
@@ -4038,9 +4263,12 @@ pub fn native_batch_norm_legit_no_training(
     momentum: f64,
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    (norm::NATIVE_BATCH_NORM_LEGIT_NO_TRAINING.get(
+    match norm::NATIVE_BATCH_NORM_LEGIT_NO_TRAINING.get(
         input.key_set() | opt_keys(weight) | opt_keys(bias) | running_mean.key_set() | running_var.key_set(),
-    )?)(input, weight, bias, running_mean, running_var, momentum, eps)
+    ) {
+        Ok(f) => f(input, weight, bias, running_mean, running_var, momentum, eps),
+        Err(e) => Err(e),
+    }
 }
 
 /// `native_batch_norm` in training, and an empty tensor where other devices keep what they need.
@@ -4057,9 +4285,12 @@ pub fn batch_norm_with_update(
     momentum: f64,
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
-    (norm::BATCH_NORM_WITH_UPDATE.get(
+    match norm::BATCH_NORM_WITH_UPDATE.get(
         input.key_set() | opt_keys(weight) | opt_keys(bias) | running_mean.key_set() | running_var.key_set(),
-    )?)(input, weight, bias, running_mean, running_var, momentum, eps)
+    ) {
+        Ok(f) => f(input, weight, bias, running_mean, running_var, momentum, eps),
+        Err(e) => Err(e),
+    }
 }
 
 /// `native_batch_norm` by the running statistics, and an empty tensor where other devices keep what they need.
@@ -4076,9 +4307,12 @@ pub fn batch_norm_no_update(
     momentum: f64,
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
-    (norm::BATCH_NORM_NO_UPDATE.get(
+    match norm::BATCH_NORM_NO_UPDATE.get(
         input.key_set() | opt_keys(weight) | opt_keys(bias) | opt_keys(running_mean) | opt_keys(running_var),
-    )?)(input, weight, bias, running_mean, running_var, momentum, eps)
+    ) {
+        Ok(f) => f(input, weight, bias, running_mean, running_var, momentum, eps),
+        Err(e) => Err(e),
+    }
 }
 
 /// Pads with one value; negative padding crops.
@@ -4096,7 +4330,10 @@ pub fn batch_norm_no_update(
 /// Documented defaults: `value = 0`.
 #[doc(alias = "torch.constant_pad_nd")]
 pub fn constant_pad_nd(self_: &Tensor, pad: &[i64], value: Scalar) -> Result<Tensor> {
-    (padding::CONSTANT_PAD_ND.get(self_.key_set())?)(self_, pad, value)
+    match padding::CONSTANT_PAD_ND.get(self_.key_set()) {
+        Ok(f) => f(self_, pad, value),
+        Err(e) => Err(e),
+    }
 }
 
 /// Pads with elements of the input: 0 reflects, 1 replicates, 2 wraps around.
@@ -4105,7 +4342,10 @@ pub fn constant_pad_nd(self_: &Tensor, pad: &[i64], value: Scalar) -> Result<Ten
 /// - Dtypes: all; the result has the input's dtype.
 /// - Errors: none of its own; it is called by operators that have checked their arguments.
 pub fn pad_gather(self_: &Tensor, pad: &[i64], mode: i64) -> Result<Tensor> {
-    (padding::PAD_GATHER.get(self_.key_set())?)(self_, pad, mode)
+    match padding::PAD_GATHER.get(self_.key_set()) {
+        Ok(f) => f(self_, pad, mode),
+        Err(e) => Err(e),
+    }
 }
 
 /// The gradient of padding with elements of the input.
@@ -4114,7 +4354,10 @@ pub fn pad_gather(self_: &Tensor, pad: &[i64], mode: i64) -> Result<Tensor> {
 /// - Dtypes: all; the result has the input's dtype.
 /// - Errors: none of its own; it is called by operators that have checked their arguments.
 pub fn pad_scatter(grad_output: &Tensor, sizes: &[i64], pad: &[i64], mode: i64) -> Result<Tensor> {
-    (padding::PAD_SCATTER.get(grad_output.key_set())?)(grad_output, sizes, pad, mode)
+    match padding::PAD_SCATTER.get(grad_output.key_set()) {
+        Ok(f) => f(grad_output, sizes, pad, mode),
+        Err(e) => Err(e),
+    }
 }
 
 /// Pads a tensor: `"constant"`, `"reflect"`, `"replicate"` or `"circular"`.
@@ -4134,7 +4377,10 @@ pub fn pad_scatter(grad_output: &Tensor, sizes: &[i64], pad: &[i64], mode: i64) 
 /// Documented defaults: `mode = "constant"`, `value = None`.
 #[doc(alias = "torch.nn.functional.pad")]
 pub fn pad(input: &Tensor, pad: &[i64], mode: &str, value: Option<f64>) -> Result<Tensor> {
-    (padding::PAD.get(input.key_set())?)(input, pad, mode, value)
+    match padding::PAD.get(input.key_set()) {
+        Ok(f) => f(input, pad, mode, value),
+        Err(e) => Err(e),
+    }
 }
 
 /// Pads by wrapping around.
@@ -4149,7 +4395,10 @@ pub fn pad(input: &Tensor, pad: &[i64], mode: &str, value: Option<f64>) -> Resul
 /// ```
 #[doc(alias = "torch.nn.functional.pad_circular")]
 pub fn pad_circular(input: &Tensor, padding: &[i64]) -> Result<Tensor> {
-    (padding::PAD_CIRCULAR.get(input.key_set())?)(input, padding)
+    match padding::PAD_CIRCULAR.get(input.key_set()) {
+        Ok(f) => f(input, padding),
+        Err(e) => Err(e),
+    }
 }
 
 /// Largest values of windows over the last dimensions, and their positions in the plane.
@@ -4165,7 +4414,10 @@ pub fn max_pool(
     dilation: &[i64],
     ceil_mode: bool,
 ) -> Result<(Tensor, Tensor)> {
-    (pool::MAX_POOL.get(self_.key_set())?)(self_, kernel_size, stride, padding, dilation, ceil_mode)
+    match pool::MAX_POOL.get(self_.key_set()) {
+        Ok(f) => f(self_, kernel_size, stride, padding, dilation, ceil_mode),
+        Err(e) => Err(e),
+    }
 }
 
 /// Largest values of windows that split the last dimensions evenly, and their positions in the plane.
@@ -4174,7 +4426,10 @@ pub fn max_pool(
 /// - Dtypes: floating point; indices are int64.
 /// - Errors: none of its own; it is called by operators that have checked their arguments.
 pub fn adaptive_max_pool(self_: &Tensor, output_size: &[i64]) -> Result<(Tensor, Tensor)> {
-    (pool::ADAPTIVE_MAX_POOL.get(self_.key_set())?)(self_, output_size)
+    match pool::ADAPTIVE_MAX_POOL.get(self_.key_set()) {
+        Ok(f) => f(self_, output_size),
+        Err(e) => Err(e),
+    }
 }
 
 /// Adds each element to the position of its plane that its index names: the gradient of max pooling.
@@ -4183,7 +4438,10 @@ pub fn adaptive_max_pool(self_: &Tensor, output_size: &[i64]) -> Result<(Tensor,
 /// - Dtypes: all; the result has the input's dtype.
 /// - Errors: none of its own; it is called by operators that have checked their arguments.
 pub fn plane_scatter(self_: &Tensor, indices: &Tensor, sizes: &[i64], spatial: i64) -> Result<Tensor> {
-    (pool::PLANE_SCATTER.get(self_.key_set() | indices.key_set())?)(self_, indices, sizes, spatial)
+    match pool::PLANE_SCATTER.get(self_.key_set() | indices.key_set()) {
+        Ok(f) => f(self_, indices, sizes, spatial),
+        Err(e) => Err(e),
+    }
 }
 
 /// Sets the position of its plane that its index names to each element, the last one staying.
@@ -4192,7 +4450,10 @@ pub fn plane_scatter(self_: &Tensor, indices: &Tensor, sizes: &[i64], spatial: i
 /// - Dtypes: all; the result has the input's dtype.
 /// - Errors: an index outside of its plane.
 pub fn plane_unpool(self_: &Tensor, indices: &Tensor, sizes: &[i64], spatial: i64) -> Result<Tensor> {
-    (pool::PLANE_UNPOOL.get(self_.key_set() | indices.key_set())?)(self_, indices, sizes, spatial)
+    match pool::PLANE_UNPOOL.get(self_.key_set() | indices.key_set()) {
+        Ok(f) => f(self_, indices, sizes, spatial),
+        Err(e) => Err(e),
+    }
 }
 
 /// The elements of each plane that the indices name.
@@ -4201,7 +4462,10 @@ pub fn plane_unpool(self_: &Tensor, indices: &Tensor, sizes: &[i64], spatial: i6
 /// - Dtypes: all; the result has the input's dtype.
 /// - Errors: none of its own; it is called by operators that have checked their arguments.
 pub fn plane_gather(self_: &Tensor, indices: &Tensor, spatial: i64) -> Result<Tensor> {
-    (pool::PLANE_GATHER.get(self_.key_set() | indices.key_set())?)(self_, indices, spatial)
+    match pool::PLANE_GATHER.get(self_.key_set() | indices.key_set()) {
+        Ok(f) => f(self_, indices, spatial),
+        Err(e) => Err(e),
+    }
 }
 
 /// Means of windows over the last dimensions.
@@ -4218,15 +4482,10 @@ pub fn avg_pool(
     count_include_pad: bool,
     divisor_override: Option<i64>,
 ) -> Result<Tensor> {
-    (pool::AVG_POOL.get(self_.key_set())?)(
-        self_,
-        kernel_size,
-        stride,
-        padding,
-        ceil_mode,
-        count_include_pad,
-        divisor_override,
-    )
+    match pool::AVG_POOL.get(self_.key_set()) {
+        Ok(f) => f(self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override),
+        Err(e) => Err(e),
+    }
 }
 
 /// The gradient of average pooling.
@@ -4244,16 +4503,19 @@ pub fn avg_pool_backward(
     count_include_pad: bool,
     divisor_override: Option<i64>,
 ) -> Result<Tensor> {
-    (pool::AVG_POOL_BACKWARD.get(grad_output.key_set())?)(
-        grad_output,
-        input_sizes,
-        kernel_size,
-        stride,
-        padding,
-        ceil_mode,
-        count_include_pad,
-        divisor_override,
-    )
+    match pool::AVG_POOL_BACKWARD.get(grad_output.key_set()) {
+        Ok(f) => f(
+            grad_output,
+            input_sizes,
+            kernel_size,
+            stride,
+            padding,
+            ceil_mode,
+            count_include_pad,
+            divisor_override,
+        ),
+        Err(e) => Err(e),
+    }
 }
 
 /// Means of windows that split the last dimensions evenly.
@@ -4262,7 +4524,10 @@ pub fn avg_pool_backward(
 /// - Dtypes: floating point.
 /// - Errors: none of its own; it is called by operators that have checked their arguments.
 pub fn adaptive_avg_pool(self_: &Tensor, output_size: &[i64]) -> Result<Tensor> {
-    (pool::ADAPTIVE_AVG_POOL.get(self_.key_set())?)(self_, output_size)
+    match pool::ADAPTIVE_AVG_POOL.get(self_.key_set()) {
+        Ok(f) => f(self_, output_size),
+        Err(e) => Err(e),
+    }
 }
 
 /// The gradient of adaptive average pooling.
@@ -4271,7 +4536,10 @@ pub fn adaptive_avg_pool(self_: &Tensor, output_size: &[i64]) -> Result<Tensor> 
 /// - Dtypes: floating point.
 /// - Errors: none of its own; it is called by operators that have checked their arguments.
 pub fn adaptive_avg_pool_backward(grad_output: &Tensor, input_sizes: &[i64], spatial: i64) -> Result<Tensor> {
-    (pool::ADAPTIVE_AVG_POOL_BACKWARD.get(grad_output.key_set())?)(grad_output, input_sizes, spatial)
+    match pool::ADAPTIVE_AVG_POOL_BACKWARD.get(grad_output.key_set()) {
+        Ok(f) => f(grad_output, input_sizes, spatial),
+        Err(e) => Err(e),
+    }
 }
 
 /// Largest values of windows over one dimension of an input of several planes.
@@ -4299,15 +4567,10 @@ pub fn max_pool1d(
     ceil_mode: bool,
     return_indices: bool,
 ) -> Result<Tensor> {
-    (pool::MAX_POOL1D.get(input.key_set())?)(
-        input,
-        kernel_size,
-        stride,
-        padding,
-        dilation,
-        ceil_mode,
-        return_indices,
-    )
+    match pool::MAX_POOL1D.get(input.key_set()) {
+        Ok(f) => f(input, kernel_size, stride, padding, dilation, ceil_mode, return_indices),
+        Err(e) => Err(e),
+    }
 }
 
 /// `max_pool1d`, with the position of each value in its plane.
@@ -4333,15 +4596,10 @@ pub fn max_pool1d_with_indices(
     ceil_mode: bool,
     return_indices: bool,
 ) -> Result<(Tensor, Tensor)> {
-    (pool::MAX_POOL1D_WITH_INDICES.get(input.key_set())?)(
-        input,
-        kernel_size,
-        stride,
-        padding,
-        dilation,
-        ceil_mode,
-        return_indices,
-    )
+    match pool::MAX_POOL1D_WITH_INDICES.get(input.key_set()) {
+        Ok(f) => f(input, kernel_size, stride, padding, dilation, ceil_mode, return_indices),
+        Err(e) => Err(e),
+    }
 }
 
 /// Means of windows over one dimension of an input of several planes.
@@ -4368,14 +4626,10 @@ pub fn avg_pool1d(
     ceil_mode: bool,
     count_include_pad: bool,
 ) -> Result<Tensor> {
-    (pool::AVG_POOL1D.get(input.key_set())?)(
-        input,
-        kernel_size,
-        stride,
-        padding,
-        ceil_mode,
-        count_include_pad,
-    )
+    match pool::AVG_POOL1D.get(input.key_set()) {
+        Ok(f) => f(input, kernel_size, stride, padding, ceil_mode, count_include_pad),
+        Err(e) => Err(e),
+    }
 }
 
 /// Means of windows that split one dimension evenly into `output_size`.
@@ -4391,7 +4645,10 @@ pub fn avg_pool1d(
 #[doc(alias = "torch.adaptive_avg_pool1d")]
 #[doc(alias = "torch.nn.functional.adaptive_avg_pool1d")]
 pub fn adaptive_avg_pool1d(input: &Tensor, output_size: &[i64]) -> Result<Tensor> {
-    (pool::ADAPTIVE_AVG_POOL1D.get(input.key_set())?)(input, output_size)
+    match pool::ADAPTIVE_AVG_POOL1D.get(input.key_set()) {
+        Ok(f) => f(input, output_size),
+        Err(e) => Err(e),
+    }
 }
 
 /// Largest values of windows that split one dimension evenly into `output_size`.
@@ -4408,7 +4665,10 @@ pub fn adaptive_avg_pool1d(input: &Tensor, output_size: &[i64]) -> Result<Tensor
 /// Documented defaults: `return_indices = false`.
 #[doc(alias = "torch.nn.functional.adaptive_max_pool1d")]
 pub fn adaptive_max_pool1d(input: &Tensor, output_size: &[i64], return_indices: bool) -> Result<Tensor> {
-    (pool::ADAPTIVE_MAX_POOL1D.get(input.key_set())?)(input, output_size, return_indices)
+    match pool::ADAPTIVE_MAX_POOL1D.get(input.key_set()) {
+        Ok(f) => f(input, output_size, return_indices),
+        Err(e) => Err(e),
+    }
 }
 
 /// `adaptive_max_pool1d`, with the position of each value in its plane.
@@ -4430,7 +4690,10 @@ pub fn adaptive_max_pool1d_with_indices(
     output_size: &[i64],
     return_indices: bool,
 ) -> Result<(Tensor, Tensor)> {
-    (pool::ADAPTIVE_MAX_POOL1D_WITH_INDICES.get(input.key_set())?)(input, output_size, return_indices)
+    match pool::ADAPTIVE_MAX_POOL1D_WITH_INDICES.get(input.key_set()) {
+        Ok(f) => f(input, output_size, return_indices),
+        Err(e) => Err(e),
+    }
 }
 
 /// Partial inverse of `max_pool1d`: values go back to their positions, the rest is 0.
@@ -4454,14 +4717,10 @@ pub fn max_unpool1d(
     padding: &[i64],
     output_size: Option<&[i64]>,
 ) -> Result<Tensor> {
-    (pool::MAX_UNPOOL1D.get(input.key_set() | indices.key_set())?)(
-        input,
-        indices,
-        kernel_size,
-        stride,
-        padding,
-        output_size,
-    )
+    match pool::MAX_UNPOOL1D.get(input.key_set() | indices.key_set()) {
+        Ok(f) => f(input, indices, kernel_size, stride, padding, output_size),
+        Err(e) => Err(e),
+    }
 }
 
 /// Largest values of windows over two dimensions of an input of several planes.
@@ -4489,15 +4748,10 @@ pub fn max_pool2d(
     ceil_mode: bool,
     return_indices: bool,
 ) -> Result<Tensor> {
-    (pool::MAX_POOL2D.get(input.key_set())?)(
-        input,
-        kernel_size,
-        stride,
-        padding,
-        dilation,
-        ceil_mode,
-        return_indices,
-    )
+    match pool::MAX_POOL2D.get(input.key_set()) {
+        Ok(f) => f(input, kernel_size, stride, padding, dilation, ceil_mode, return_indices),
+        Err(e) => Err(e),
+    }
 }
 
 /// `max_pool2d`, with the position of each value in its plane.
@@ -4523,15 +4777,10 @@ pub fn max_pool2d_with_indices(
     ceil_mode: bool,
     return_indices: bool,
 ) -> Result<(Tensor, Tensor)> {
-    (pool::MAX_POOL2D_WITH_INDICES.get(input.key_set())?)(
-        input,
-        kernel_size,
-        stride,
-        padding,
-        dilation,
-        ceil_mode,
-        return_indices,
-    )
+    match pool::MAX_POOL2D_WITH_INDICES.get(input.key_set()) {
+        Ok(f) => f(input, kernel_size, stride, padding, dilation, ceil_mode, return_indices),
+        Err(e) => Err(e),
+    }
 }
 
 /// Means of windows over two dimensions of an input of several planes.
@@ -4559,15 +4808,10 @@ pub fn avg_pool2d(
     count_include_pad: bool,
     divisor_override: Option<i64>,
 ) -> Result<Tensor> {
-    (pool::AVG_POOL2D.get(input.key_set())?)(
-        input,
-        kernel_size,
-        stride,
-        padding,
-        ceil_mode,
-        count_include_pad,
-        divisor_override,
-    )
+    match pool::AVG_POOL2D.get(input.key_set()) {
+        Ok(f) => f(input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override),
+        Err(e) => Err(e),
+    }
 }
 
 /// Means of windows over two dimensions of an input of several planes. Into `out`, which is resized where its shape differs.
@@ -4591,17 +4835,11 @@ pub fn avg_pool2d_out(
     divisor_override: Option<i64>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (pool::AVG_POOL2D_OUT.get(input.key_set() | out.key_set())?)(
-        input,
-        kernel_size,
-        stride,
-        padding,
-        ceil_mode,
-        count_include_pad,
-        divisor_override,
-        out,
-    )
+    or_return!(out::writable(out));
+    match pool::AVG_POOL2D_OUT.look_up(input.key_set() | out.key_set()) {
+        Ok(f) => f(input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Means of windows that split two dimensions evenly into `output_size`.
@@ -4617,7 +4855,10 @@ pub fn avg_pool2d_out(
 #[doc(alias = "torch.adaptive_avg_pool2d")]
 #[doc(alias = "torch.nn.functional.adaptive_avg_pool2d")]
 pub fn adaptive_avg_pool2d(input: &Tensor, output_size: &[i64]) -> Result<Tensor> {
-    (pool::ADAPTIVE_AVG_POOL2D.get(input.key_set())?)(input, output_size)
+    match pool::ADAPTIVE_AVG_POOL2D.get(input.key_set()) {
+        Ok(f) => f(input, output_size),
+        Err(e) => Err(e),
+    }
 }
 
 /// Largest values of windows that split two dimensions evenly into `output_size`.
@@ -4634,7 +4875,10 @@ pub fn adaptive_avg_pool2d(input: &Tensor, output_size: &[i64]) -> Result<Tensor
 /// Documented defaults: `return_indices = false`.
 #[doc(alias = "torch.nn.functional.adaptive_max_pool2d")]
 pub fn adaptive_max_pool2d(input: &Tensor, output_size: &[i64], return_indices: bool) -> Result<Tensor> {
-    (pool::ADAPTIVE_MAX_POOL2D.get(input.key_set())?)(input, output_size, return_indices)
+    match pool::ADAPTIVE_MAX_POOL2D.get(input.key_set()) {
+        Ok(f) => f(input, output_size, return_indices),
+        Err(e) => Err(e),
+    }
 }
 
 /// `adaptive_max_pool2d`, with the position of each value in its plane.
@@ -4655,7 +4899,10 @@ pub fn adaptive_max_pool2d_with_indices(
     output_size: &[i64],
     return_indices: bool,
 ) -> Result<(Tensor, Tensor)> {
-    (pool::ADAPTIVE_MAX_POOL2D_WITH_INDICES.get(input.key_set())?)(input, output_size, return_indices)
+    match pool::ADAPTIVE_MAX_POOL2D_WITH_INDICES.get(input.key_set()) {
+        Ok(f) => f(input, output_size, return_indices),
+        Err(e) => Err(e),
+    }
 }
 
 /// Partial inverse of `max_pool2d`: values go back to their positions, the rest is 0.
@@ -4680,14 +4927,10 @@ pub fn max_unpool2d(
     padding: &[i64],
     output_size: Option<&[i64]>,
 ) -> Result<Tensor> {
-    (pool::MAX_UNPOOL2D.get(input.key_set() | indices.key_set())?)(
-        input,
-        indices,
-        kernel_size,
-        stride,
-        padding,
-        output_size,
-    )
+    match pool::MAX_UNPOOL2D.get(input.key_set() | indices.key_set()) {
+        Ok(f) => f(input, indices, kernel_size, stride, padding, output_size),
+        Err(e) => Err(e),
+    }
 }
 
 /// Largest values of windows over three dimensions of an input of several planes.
@@ -4715,15 +4958,10 @@ pub fn max_pool3d(
     ceil_mode: bool,
     return_indices: bool,
 ) -> Result<Tensor> {
-    (pool::MAX_POOL3D.get(input.key_set())?)(
-        input,
-        kernel_size,
-        stride,
-        padding,
-        dilation,
-        ceil_mode,
-        return_indices,
-    )
+    match pool::MAX_POOL3D.get(input.key_set()) {
+        Ok(f) => f(input, kernel_size, stride, padding, dilation, ceil_mode, return_indices),
+        Err(e) => Err(e),
+    }
 }
 
 /// `max_pool3d`, with the position of each value in its plane.
@@ -4749,15 +4987,10 @@ pub fn max_pool3d_with_indices(
     ceil_mode: bool,
     return_indices: bool,
 ) -> Result<(Tensor, Tensor)> {
-    (pool::MAX_POOL3D_WITH_INDICES.get(input.key_set())?)(
-        input,
-        kernel_size,
-        stride,
-        padding,
-        dilation,
-        ceil_mode,
-        return_indices,
-    )
+    match pool::MAX_POOL3D_WITH_INDICES.get(input.key_set()) {
+        Ok(f) => f(input, kernel_size, stride, padding, dilation, ceil_mode, return_indices),
+        Err(e) => Err(e),
+    }
 }
 
 /// Means of windows over three dimensions of an input of several planes.
@@ -4785,15 +5018,10 @@ pub fn avg_pool3d(
     count_include_pad: bool,
     divisor_override: Option<i64>,
 ) -> Result<Tensor> {
-    (pool::AVG_POOL3D.get(input.key_set())?)(
-        input,
-        kernel_size,
-        stride,
-        padding,
-        ceil_mode,
-        count_include_pad,
-        divisor_override,
-    )
+    match pool::AVG_POOL3D.get(input.key_set()) {
+        Ok(f) => f(input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override),
+        Err(e) => Err(e),
+    }
 }
 
 /// Means of windows over three dimensions of an input of several planes. Into `out`, which is resized where its shape differs.
@@ -4817,17 +5045,11 @@ pub fn avg_pool3d_out(
     divisor_override: Option<i64>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::writable(out)?;
-    (pool::AVG_POOL3D_OUT.get(input.key_set() | out.key_set())?)(
-        input,
-        kernel_size,
-        stride,
-        padding,
-        ceil_mode,
-        count_include_pad,
-        divisor_override,
-        out,
-    )
+    or_return!(out::writable(out));
+    match pool::AVG_POOL3D_OUT.look_up(input.key_set() | out.key_set()) {
+        Ok(f) => f(input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, out),
+        Err(e) => Err(e),
+    }
 }
 
 /// Means of windows that split three dimensions evenly into `output_size`.
@@ -4843,7 +5065,10 @@ pub fn avg_pool3d_out(
 #[doc(alias = "torch.adaptive_avg_pool3d")]
 #[doc(alias = "torch.nn.functional.adaptive_avg_pool3d")]
 pub fn adaptive_avg_pool3d(input: &Tensor, output_size: &[i64]) -> Result<Tensor> {
-    (pool::ADAPTIVE_AVG_POOL3D.get(input.key_set())?)(input, output_size)
+    match pool::ADAPTIVE_AVG_POOL3D.get(input.key_set()) {
+        Ok(f) => f(input, output_size),
+        Err(e) => Err(e),
+    }
 }
 
 /// Largest values of windows that split three dimensions evenly into `output_size`.
@@ -4860,7 +5085,10 @@ pub fn adaptive_avg_pool3d(input: &Tensor, output_size: &[i64]) -> Result<Tensor
 /// Documented defaults: `return_indices = false`.
 #[doc(alias = "torch.nn.functional.adaptive_max_pool3d")]
 pub fn adaptive_max_pool3d(input: &Tensor, output_size: &[i64], return_indices: bool) -> Result<Tensor> {
-    (pool::ADAPTIVE_MAX_POOL3D.get(input.key_set())?)(input, output_size, return_indices)
+    match pool::ADAPTIVE_MAX_POOL3D.get(input.key_set()) {
+        Ok(f) => f(input, output_size, return_indices),
+        Err(e) => Err(e),
+    }
 }
 
 /// `adaptive_max_pool3d`, with the position of each value in its plane.
@@ -4881,7 +5109,10 @@ pub fn adaptive_max_pool3d_with_indices(
     output_size: &[i64],
     return_indices: bool,
 ) -> Result<(Tensor, Tensor)> {
-    (pool::ADAPTIVE_MAX_POOL3D_WITH_INDICES.get(input.key_set())?)(input, output_size, return_indices)
+    match pool::ADAPTIVE_MAX_POOL3D_WITH_INDICES.get(input.key_set()) {
+        Ok(f) => f(input, output_size, return_indices),
+        Err(e) => Err(e),
+    }
 }
 
 /// Partial inverse of `max_pool3d`: values go back to their positions, the rest is 0.
@@ -4906,14 +5137,10 @@ pub fn max_unpool3d(
     padding: &[i64],
     output_size: Option<&[i64]>,
 ) -> Result<Tensor> {
-    (pool::MAX_UNPOOL3D.get(input.key_set() | indices.key_set())?)(
-        input,
-        indices,
-        kernel_size,
-        stride,
-        padding,
-        output_size,
-    )
+    match pool::MAX_UNPOOL3D.get(input.key_set() | indices.key_set()) {
+        Ok(f) => f(input, indices, kernel_size, stride, padding, output_size),
+        Err(e) => Err(e),
+    }
 }
 
 /// Norms of windows: `sum(x^p)^(1/p)`.
@@ -4935,7 +5162,10 @@ pub fn lp_pool1d(
     stride: Option<&[i64]>,
     ceil_mode: bool,
 ) -> Result<Tensor> {
-    (pool::LP_POOL1D.get(input.key_set())?)(input, norm_type, kernel_size, stride, ceil_mode)
+    match pool::LP_POOL1D.get(input.key_set()) {
+        Ok(f) => f(input, norm_type, kernel_size, stride, ceil_mode),
+        Err(e) => Err(e),
+    }
 }
 
 /// Norms of windows: `sum(x^p)^(1/p)`.
@@ -4958,7 +5188,10 @@ pub fn lp_pool2d(
     stride: Option<&[i64]>,
     ceil_mode: bool,
 ) -> Result<Tensor> {
-    (pool::LP_POOL2D.get(input.key_set())?)(input, norm_type, kernel_size, stride, ceil_mode)
+    match pool::LP_POOL2D.get(input.key_set()) {
+        Ok(f) => f(input, norm_type, kernel_size, stride, ceil_mode),
+        Err(e) => Err(e),
+    }
 }
 
 /// Norms of windows: `sum(x^p)^(1/p)`.
@@ -4981,7 +5214,10 @@ pub fn lp_pool3d(
     stride: Option<&[i64]>,
     ceil_mode: bool,
 ) -> Result<Tensor> {
-    (pool::LP_POOL3D.get(input.key_set())?)(input, norm_type, kernel_size, stride, ceil_mode)
+    match pool::LP_POOL3D.get(input.key_set()) {
+        Ok(f) => f(input, norm_type, kernel_size, stride, ceil_mode),
+        Err(e) => Err(e),
+    }
 }
 
 /// Largest values of windows at pseudo-random places, and their positions in the plane.
@@ -4995,12 +5231,10 @@ pub fn fractional_max_pool(
     output_size: &[i64],
     random_samples: &Tensor,
 ) -> Result<(Tensor, Tensor)> {
-    (pool::FRACTIONAL_MAX_POOL.get(self_.key_set() | random_samples.key_set())?)(
-        self_,
-        kernel_size,
-        output_size,
-        random_samples,
-    )
+    match pool::FRACTIONAL_MAX_POOL.get(self_.key_set() | random_samples.key_set()) {
+        Ok(f) => f(self_, kernel_size, output_size, random_samples),
+        Err(e) => Err(e),
+    }
 }
 
 /// Largest values of windows at pseudo-random places over two dimensions (Graham 2015).
@@ -5027,14 +5261,10 @@ pub fn fractional_max_pool2d(
     return_indices: bool,
     _random_samples: Option<&Tensor>,
 ) -> Result<Tensor> {
-    (pool::FRACTIONAL_MAX_POOL2D.get(input.key_set() | opt_keys(_random_samples))?)(
-        input,
-        kernel_size,
-        output_size,
-        output_ratio,
-        return_indices,
-        _random_samples,
-    )
+    match pool::FRACTIONAL_MAX_POOL2D.get(input.key_set() | opt_keys(_random_samples)) {
+        Ok(f) => f(input, kernel_size, output_size, output_ratio, return_indices, _random_samples),
+        Err(e) => Err(e),
+    }
 }
 
 /// `fractional_max_pool2d`, with the position of each value in its plane.
@@ -5059,14 +5289,10 @@ pub fn fractional_max_pool2d_with_indices(
     return_indices: bool,
     _random_samples: Option<&Tensor>,
 ) -> Result<(Tensor, Tensor)> {
-    (pool::FRACTIONAL_MAX_POOL2D_WITH_INDICES.get(input.key_set() | opt_keys(_random_samples))?)(
-        input,
-        kernel_size,
-        output_size,
-        output_ratio,
-        return_indices,
-        _random_samples,
-    )
+    match pool::FRACTIONAL_MAX_POOL2D_WITH_INDICES.get(input.key_set() | opt_keys(_random_samples)) {
+        Ok(f) => f(input, kernel_size, output_size, output_ratio, return_indices, _random_samples),
+        Err(e) => Err(e),
+    }
 }
 
 /// Largest values of windows at pseudo-random places over three dimensions (Graham 2015).
@@ -5093,14 +5319,10 @@ pub fn fractional_max_pool3d(
     return_indices: bool,
     _random_samples: Option<&Tensor>,
 ) -> Result<Tensor> {
-    (pool::FRACTIONAL_MAX_POOL3D.get(input.key_set() | opt_keys(_random_samples))?)(
-        input,
-        kernel_size,
-        output_size,
-        output_ratio,
-        return_indices,
-        _random_samples,
-    )
+    match pool::FRACTIONAL_MAX_POOL3D.get(input.key_set() | opt_keys(_random_samples)) {
+        Ok(f) => f(input, kernel_size, output_size, output_ratio, return_indices, _random_samples),
+        Err(e) => Err(e),
+    }
 }
 
 /// `fractional_max_pool3d`, with the position of each value in its plane.
@@ -5125,14 +5347,10 @@ pub fn fractional_max_pool3d_with_indices(
     return_indices: bool,
     _random_samples: Option<&Tensor>,
 ) -> Result<(Tensor, Tensor)> {
-    (pool::FRACTIONAL_MAX_POOL3D_WITH_INDICES.get(input.key_set() | opt_keys(_random_samples))?)(
-        input,
-        kernel_size,
-        output_size,
-        output_ratio,
-        return_indices,
-        _random_samples,
-    )
+    match pool::FRACTIONAL_MAX_POOL3D_WITH_INDICES.get(input.key_set() | opt_keys(_random_samples)) {
+        Ok(f) => f(input, kernel_size, output_size, output_ratio, return_indices, _random_samples),
+        Err(e) => Err(e),
+    }
 }
 
 /// `fractional_max_pool3d` with one ratio for all dimensions.
@@ -5157,14 +5375,10 @@ pub fn fractional_max_pool3d_by(
     return_indices: bool,
     _random_samples: Option<&Tensor>,
 ) -> Result<Tensor> {
-    (pool::FRACTIONAL_MAX_POOL3D_BY.get(input.key_set() | opt_keys(_random_samples))?)(
-        input,
-        kernel_size,
-        output_size,
-        output_ratio,
-        return_indices,
-        _random_samples,
-    )
+    match pool::FRACTIONAL_MAX_POOL3D_BY.get(input.key_set() | opt_keys(_random_samples)) {
+        Ok(f) => f(input, kernel_size, output_size, output_ratio, return_indices, _random_samples),
+        Err(e) => Err(e),
+    }
 }
 
 /// `fractional_max_pool3d_with_indices` with one ratio for all dimensions.
@@ -5189,14 +5403,10 @@ pub fn fractional_max_pool3d_with_indices_by(
     return_indices: bool,
     _random_samples: Option<&Tensor>,
 ) -> Result<(Tensor, Tensor)> {
-    (pool::FRACTIONAL_MAX_POOL3D_WITH_INDICES_BY.get(input.key_set() | opt_keys(_random_samples))?)(
-        input,
-        kernel_size,
-        output_size,
-        output_ratio,
-        return_indices,
-        _random_samples,
-    )
+    match pool::FRACTIONAL_MAX_POOL3D_WITH_INDICES_BY.get(input.key_set() | opt_keys(_random_samples)) {
+        Ok(f) => f(input, kernel_size, output_size, output_ratio, return_indices, _random_samples),
+        Err(e) => Err(e),
+    }
 }
 
 /// Layers of long short-term memory over a batch of sequences: the last layer's hidden states, and the hidden and cell states after the last step.
@@ -5226,17 +5436,10 @@ pub fn lstm(
     bidirectional: bool,
     batch_first: bool,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    (rnn::LSTM.get(input.key_set() | list_keys(hx) | list_keys(params))?)(
-        input,
-        hx,
-        params,
-        has_biases,
-        num_layers,
-        dropout,
-        train,
-        bidirectional,
-        batch_first,
-    )
+    match rnn::LSTM.get(input.key_set() | list_keys(hx) | list_keys(params)) {
+        Ok(f) => f(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first),
+        Err(e) => Err(e),
+    }
 }
 
 /// `lstm` over a packed batch: `batch_sizes` are the rows of each step, which never grow.
@@ -5264,17 +5467,10 @@ pub fn lstm_packed(
     train: bool,
     bidirectional: bool,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    (rnn::LSTM_PACKED.get(data.key_set() | batch_sizes.key_set() | list_keys(hx) | list_keys(params))?)(
-        data,
-        batch_sizes,
-        hx,
-        params,
-        has_biases,
-        num_layers,
-        dropout,
-        train,
-        bidirectional,
-    )
+    match rnn::LSTM_PACKED.get(data.key_set() | batch_sizes.key_set() | list_keys(hx) | list_keys(params)) {
+        Ok(f) => f(data, batch_sizes, hx, params, has_biases, num_layers, dropout, train, bidirectional),
+        Err(e) => Err(e),
+    }
 }
 
 /// Layers of gated recurrent units over a batch of sequences: the last layer's hidden states, and the hidden states after the last step.
@@ -5303,17 +5499,10 @@ pub fn gru(
     bidirectional: bool,
     batch_first: bool,
 ) -> Result<(Tensor, Tensor)> {
-    (rnn::GRU.get(input.key_set() | hx.key_set() | list_keys(params))?)(
-        input,
-        hx,
-        params,
-        has_biases,
-        num_layers,
-        dropout,
-        train,
-        bidirectional,
-        batch_first,
-    )
+    match rnn::GRU.get(input.key_set() | hx.key_set() | list_keys(params)) {
+        Ok(f) => f(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first),
+        Err(e) => Err(e),
+    }
 }
 
 /// `gru` over a packed batch: `batch_sizes` are the rows of each step, which never grow.
@@ -5341,17 +5530,10 @@ pub fn gru_packed(
     train: bool,
     bidirectional: bool,
 ) -> Result<(Tensor, Tensor)> {
-    (rnn::GRU_PACKED.get(data.key_set() | batch_sizes.key_set() | hx.key_set() | list_keys(params))?)(
-        data,
-        batch_sizes,
-        hx,
-        params,
-        has_biases,
-        num_layers,
-        dropout,
-        train,
-        bidirectional,
-    )
+    match rnn::GRU_PACKED.get(data.key_set() | batch_sizes.key_set() | hx.key_set() | list_keys(params)) {
+        Ok(f) => f(data, batch_sizes, hx, params, has_biases, num_layers, dropout, train, bidirectional),
+        Err(e) => Err(e),
+    }
 }
 
 /// Layers of `tanh` units over a batch of sequences: the last layer's hidden states, and the hidden states after the last step.
@@ -5380,17 +5562,10 @@ pub fn rnn_tanh(
     bidirectional: bool,
     batch_first: bool,
 ) -> Result<(Tensor, Tensor)> {
-    (rnn::RNN_TANH.get(input.key_set() | hx.key_set() | list_keys(params))?)(
-        input,
-        hx,
-        params,
-        has_biases,
-        num_layers,
-        dropout,
-        train,
-        bidirectional,
-        batch_first,
-    )
+    match rnn::RNN_TANH.get(input.key_set() | hx.key_set() | list_keys(params)) {
+        Ok(f) => f(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first),
+        Err(e) => Err(e),
+    }
 }
 
 /// `rnn_tanh` over a packed batch: `batch_sizes` are the rows of each step, which never grow.
@@ -5418,17 +5593,11 @@ pub fn rnn_tanh_packed(
     train: bool,
     bidirectional: bool,
 ) -> Result<(Tensor, Tensor)> {
-    (rnn::RNN_TANH_PACKED.get(data.key_set() | batch_sizes.key_set() | hx.key_set() | list_keys(params))?)(
-        data,
-        batch_sizes,
-        hx,
-        params,
-        has_biases,
-        num_layers,
-        dropout,
-        train,
-        bidirectional,
-    )
+    match rnn::RNN_TANH_PACKED.get(data.key_set() | batch_sizes.key_set() | hx.key_set() | list_keys(params))
+    {
+        Ok(f) => f(data, batch_sizes, hx, params, has_biases, num_layers, dropout, train, bidirectional),
+        Err(e) => Err(e),
+    }
 }
 
 /// Layers of `relu` units over a batch of sequences: the last layer's hidden states, and the hidden states after the last step.
@@ -5457,17 +5626,10 @@ pub fn rnn_relu(
     bidirectional: bool,
     batch_first: bool,
 ) -> Result<(Tensor, Tensor)> {
-    (rnn::RNN_RELU.get(input.key_set() | hx.key_set() | list_keys(params))?)(
-        input,
-        hx,
-        params,
-        has_biases,
-        num_layers,
-        dropout,
-        train,
-        bidirectional,
-        batch_first,
-    )
+    match rnn::RNN_RELU.get(input.key_set() | hx.key_set() | list_keys(params)) {
+        Ok(f) => f(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first),
+        Err(e) => Err(e),
+    }
 }
 
 /// `rnn_relu` over a packed batch: `batch_sizes` are the rows of each step, which never grow.
@@ -5495,17 +5657,11 @@ pub fn rnn_relu_packed(
     train: bool,
     bidirectional: bool,
 ) -> Result<(Tensor, Tensor)> {
-    (rnn::RNN_RELU_PACKED.get(data.key_set() | batch_sizes.key_set() | hx.key_set() | list_keys(params))?)(
-        data,
-        batch_sizes,
-        hx,
-        params,
-        has_biases,
-        num_layers,
-        dropout,
-        train,
-        bidirectional,
-    )
+    match rnn::RNN_RELU_PACKED.get(data.key_set() | batch_sizes.key_set() | hx.key_set() | list_keys(params))
+    {
+        Ok(f) => f(data, batch_sizes, hx, params, has_biases, num_layers, dropout, train, bidirectional),
+        Err(e) => Err(e),
+    }
 }
 
 /// One direction of one recurrent layer over packed rows, with the cell states and what its gradient needs. `mode` is 0 for relu, 1 for tanh, 2 for LSTM, 3 for GRU.
@@ -5526,7 +5682,7 @@ pub fn recurrent_layer(
     mode: i64,
     reverse: bool,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    (rnn::RECURRENT_LAYER.get(
+    match rnn::RECURRENT_LAYER.get(
         input.key_set()
             | hx.key_set()
             | opt_keys(c0)
@@ -5535,7 +5691,10 @@ pub fn recurrent_layer(
             | opt_keys(b_ih)
             | opt_keys(b_hh)
             | opt_keys(w_hr),
-    )?)(input, hx, c0, w_ih, w_hh, b_ih, b_hh, w_hr, batch_sizes, mode, reverse)
+    ) {
+        Ok(f) => f(input, hx, c0, w_ih, w_hh, b_ih, b_hh, w_hr, batch_sizes, mode, reverse),
+        Err(e) => Err(e),
+    }
 }
 
 /// The gradients of a recurrent layer's gates, initial states, and of its results with what later steps add.
@@ -5557,7 +5716,7 @@ pub fn recurrent_layer_backward(
     mode: i64,
     reverse: bool,
 ) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
-    (rnn::RECURRENT_LAYER_BACKWARD.get(
+    match rnn::RECURRENT_LAYER_BACKWARD.get(
         opt_keys(grad_output)
             | opt_keys(grad_cells)
             | hx.key_set()
@@ -5567,7 +5726,12 @@ pub fn recurrent_layer_backward(
             | output.key_set()
             | cells.key_set()
             | gates.key_set(),
-    )?)(grad_output, grad_cells, hx, c0, w_hh, w_hr, output, cells, gates, batch_sizes, mode, reverse)
+    ) {
+        Ok(f) => {
+            f(grad_output, grad_cells, hx, c0, w_hh, w_hr, output, cells, gates, batch_sizes, mode, reverse)
+        }
+        Err(e) => Err(e),
+    }
 }
 
 /// The rows of padded sequences, step by step without the padding, and how many each step has. Lengths must not grow.
@@ -5583,7 +5747,10 @@ pub fn recurrent_layer_backward(
 /// ```
 #[doc(alias = "torch._pack_padded_sequence")]
 pub fn pack_padded_rows(input: &Tensor, lengths: &Tensor, batch_first: bool) -> Result<(Tensor, Tensor)> {
-    (rnn::PACK_PADDED_ROWS.get(input.key_set() | lengths.key_set())?)(input, lengths, batch_first)
+    match rnn::PACK_PADDED_ROWS.get(input.key_set() | lengths.key_set()) {
+        Ok(f) => f(input, lengths, batch_first),
+        Err(e) => Err(e),
+    }
 }
 
 /// Padded sequences of packed rows, and their lengths.
@@ -5605,13 +5772,10 @@ pub fn pad_packed_rows(
     padding_value: Scalar,
     total_length: i64,
 ) -> Result<(Tensor, Tensor)> {
-    (rnn::PAD_PACKED_ROWS.get(data.key_set() | batch_sizes.key_set())?)(
-        data,
-        batch_sizes,
-        batch_first,
-        padding_value,
-        total_length,
-    )
+    match rnn::PAD_PACKED_ROWS.get(data.key_set() | batch_sizes.key_set()) {
+        Ok(f) => f(data, batch_sizes, batch_first, padding_value, total_length),
+        Err(e) => Err(e),
+    }
 }
 
 /// Sequences of different lengths side by side, filled up at the right or left.
@@ -5634,7 +5798,10 @@ pub fn pad_sequence(
     padding_value: f64,
     padding_side: &str,
 ) -> Result<Tensor> {
-    (rnn::PAD_SEQUENCE.get(list_keys(sequences))?)(sequences, batch_first, padding_value, padding_side)
+    match rnn::PAD_SEQUENCE.get(list_keys(sequences)) {
+        Ok(f) => f(sequences, batch_first, padding_value, padding_side),
+        Err(e) => Err(e),
+    }
 }
 
 /// Resamples one dimension: every result is a weighted sum of a few elements. The weights are rounded to the dtype `weights`.
@@ -5654,7 +5821,10 @@ pub fn resample(
     scale: Option<f64>,
     weights: Option<DType>,
 ) -> Result<Tensor> {
-    (vision::RESAMPLE.get(self_.key_set())?)(self_, dim, size, mode, align_corners, antialias, scale, weights)
+    match vision::RESAMPLE.get(self_.key_set()) {
+        Ok(f) => f(self_, dim, size, mode, align_corners, antialias, scale, weights),
+        Err(e) => Err(e),
+    }
 }
 
 /// The gradient of resampling one dimension.
@@ -5671,15 +5841,10 @@ pub fn resample_backward(
     antialias: bool,
     scale: Option<f64>,
 ) -> Result<Tensor> {
-    (vision::RESAMPLE_BACKWARD.get(grad_output.key_set())?)(
-        grad_output,
-        dim,
-        size,
-        mode,
-        align_corners,
-        antialias,
-        scale,
-    )
+    match vision::RESAMPLE_BACKWARD.get(grad_output.key_set()) {
+        Ok(f) => f(grad_output, dim, size, mode, align_corners, antialias, scale),
+        Err(e) => Err(e),
+    }
 }
 
 /// Sliding blocks of a batch of images as columns.
@@ -5694,7 +5859,10 @@ pub fn im2col(
     padding: &[i64],
     stride: &[i64],
 ) -> Result<Tensor> {
-    (vision::IM2COL.get(self_.key_set())?)(self_, kernel_size, dilation, padding, stride)
+    match vision::IM2COL.get(self_.key_set()) {
+        Ok(f) => f(self_, kernel_size, dilation, padding, stride),
+        Err(e) => Err(e),
+    }
 }
 
 /// Sums columns back into a batch of images.
@@ -5710,7 +5878,10 @@ pub fn col2im(
     padding: &[i64],
     stride: &[i64],
 ) -> Result<Tensor> {
-    (vision::COL2IM.get(self_.key_set())?)(self_, output_size, kernel_size, dilation, padding, stride)
+    match vision::COL2IM.get(self_.key_set()) {
+        Ok(f) => f(self_, output_size, kernel_size, dilation, padding, stride),
+        Err(e) => Err(e),
+    }
 }
 
 /// Extracts sliding blocks.
@@ -5735,7 +5906,10 @@ pub fn unfold(
     padding: &[i64],
     stride: &[i64],
 ) -> Result<Tensor> {
-    (vision::UNFOLD.get(input.key_set())?)(input, kernel_size, dilation, padding, stride)
+    match vision::UNFOLD.get(input.key_set()) {
+        Ok(f) => f(input, kernel_size, dilation, padding, stride),
+        Err(e) => Err(e),
+    }
 }
 
 /// Sums sliding blocks back into images of `output_size`.
@@ -5759,7 +5933,10 @@ pub fn fold(
     padding: &[i64],
     stride: &[i64],
 ) -> Result<Tensor> {
-    (vision::FOLD.get(input.key_set())?)(input, output_size, kernel_size, dilation, padding, stride)
+    match vision::FOLD.get(input.key_set()) {
+        Ok(f) => f(input, output_size, kernel_size, dilation, padding, stride),
+        Err(e) => Err(e),
+    }
 }
 
 /// Resamples the spatial dimensions to `size`, or by `scale_factor`.
@@ -5787,15 +5964,10 @@ pub fn interpolate(
     recompute_scale_factor: Option<bool>,
     antialias: bool,
 ) -> Result<Tensor> {
-    (vision::INTERPOLATE.get(input.key_set())?)(
-        input,
-        size,
-        scale_factor,
-        mode,
-        align_corners,
-        recompute_scale_factor,
-        antialias,
-    )
+    match vision::INTERPOLATE.get(input.key_set()) {
+        Ok(f) => f(input, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias),
+        Err(e) => Err(e),
+    }
 }
 
 /// `interpolate` with one factor for all dimensions.
@@ -5820,15 +5992,10 @@ pub fn interpolate_by(
     recompute_scale_factor: Option<bool>,
     antialias: bool,
 ) -> Result<Tensor> {
-    (vision::INTERPOLATE_BY.get(input.key_set())?)(
-        input,
-        size,
-        scale_factor,
-        mode,
-        align_corners,
-        recompute_scale_factor,
-        antialias,
-    )
+    match vision::INTERPOLATE_BY.get(input.key_set()) {
+        Ok(f) => f(input, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias),
+        Err(e) => Err(e),
+    }
 }
 
 /// `interpolate` under its old name.
@@ -5852,7 +6019,10 @@ pub fn upsample(
     mode: &str,
     align_corners: Option<bool>,
 ) -> Result<Tensor> {
-    (vision::UPSAMPLE.get(input.key_set())?)(input, size, scale_factor, mode, align_corners)
+    match vision::UPSAMPLE.get(input.key_set()) {
+        Ok(f) => f(input, size, scale_factor, mode, align_corners),
+        Err(e) => Err(e),
+    }
 }
 
 /// `interpolate` with the mode `nearest`.
@@ -5874,7 +6044,10 @@ pub fn upsample_nearest(
     size: Option<&[i64]>,
     scale_factor: Option<&[f64]>,
 ) -> Result<Tensor> {
-    (vision::UPSAMPLE_NEAREST.get(input.key_set())?)(input, size, scale_factor)
+    match vision::UPSAMPLE_NEAREST.get(input.key_set()) {
+        Ok(f) => f(input, size, scale_factor),
+        Err(e) => Err(e),
+    }
 }
 
 /// `interpolate` with the mode `bilinear` and aligned corners.
@@ -5896,7 +6069,10 @@ pub fn upsample_bilinear(
     size: Option<&[i64]>,
     scale_factor: Option<&[f64]>,
 ) -> Result<Tensor> {
-    (vision::UPSAMPLE_BILINEAR.get(input.key_set())?)(input, size, scale_factor)
+    match vision::UPSAMPLE_BILINEAR.get(input.key_set()) {
+        Ok(f) => f(input, size, scale_factor),
+        Err(e) => Err(e),
+    }
 }
 
 /// Samples the input at the positions of a grid, in coordinates from -1 to 1.
@@ -5921,13 +6097,10 @@ pub fn grid_sample(
     padding_mode: &str,
     align_corners: Option<bool>,
 ) -> Result<Tensor> {
-    (vision::GRID_SAMPLE.get(input.key_set() | grid.key_set())?)(
-        input,
-        grid,
-        mode,
-        padding_mode,
-        align_corners,
-    )
+    match vision::GRID_SAMPLE.get(input.key_set() | grid.key_set()) {
+        Ok(f) => f(input, grid, mode, padding_mode, align_corners),
+        Err(e) => Err(e),
+    }
 }
 
 /// The sampling grid of a batch of affine maps, for `grid_sample`.
@@ -5944,7 +6117,10 @@ pub fn grid_sample(
 /// Documented defaults: `align_corners = None`.
 #[doc(alias = "torch.nn.functional.affine_grid")]
 pub fn affine_grid(theta: &Tensor, size: &[i64], align_corners: Option<bool>) -> Result<Tensor> {
-    (vision::AFFINE_GRID.get(theta.key_set())?)(theta, size, align_corners)
+    match vision::AFFINE_GRID.get(theta.key_set()) {
+        Ok(f) => f(theta, size, align_corners),
+        Err(e) => Err(e),
+    }
 }
 
 /// Moves channels into space: `[*, C r^2, H, W]` becomes `[*, C, H r, W r]`.
@@ -5960,7 +6136,10 @@ pub fn affine_grid(theta: &Tensor, size: &[i64], align_corners: Option<bool>) ->
 #[doc(alias = "torch.pixel_shuffle")]
 #[doc(alias = "torch.nn.functional.pixel_shuffle")]
 pub fn pixel_shuffle(self_: &Tensor, upscale_factor: i64) -> Result<Tensor> {
-    (vision::PIXEL_SHUFFLE.get(self_.key_set())?)(self_, upscale_factor)
+    match vision::PIXEL_SHUFFLE.get(self_.key_set()) {
+        Ok(f) => f(self_, upscale_factor),
+        Err(e) => Err(e),
+    }
 }
 
 /// Moves space into channels: `[*, C, H r, W r]` becomes `[*, C r^2, H, W]`.
@@ -5975,7 +6154,10 @@ pub fn pixel_shuffle(self_: &Tensor, upscale_factor: i64) -> Result<Tensor> {
 #[doc(alias = "torch.pixel_unshuffle")]
 #[doc(alias = "torch.nn.functional.pixel_unshuffle")]
 pub fn pixel_unshuffle(self_: &Tensor, downscale_factor: i64) -> Result<Tensor> {
-    (vision::PIXEL_UNSHUFFLE.get(self_.key_set())?)(self_, downscale_factor)
+    match vision::PIXEL_UNSHUFFLE.get(self_.key_set()) {
+        Ok(f) => f(self_, downscale_factor),
+        Err(e) => Err(e),
+    }
 }
 
 /// Interleaves the channels of `groups` groups.
@@ -5991,7 +6173,10 @@ pub fn pixel_unshuffle(self_: &Tensor, downscale_factor: i64) -> Result<Tensor> 
 #[doc(alias = "torch.channel_shuffle")]
 #[doc(alias = "torch.nn.functional.channel_shuffle")]
 pub fn channel_shuffle(input: &Tensor, groups: i64) -> Result<Tensor> {
-    (vision::CHANNEL_SHUFFLE.get(input.key_set())?)(input, groups)
+    match vision::CHANNEL_SHUFFLE.get(input.key_set()) {
+        Ok(f) => f(input, groups),
+        Err(e) => Err(e),
+    }
 }
 
 /// `channel_shuffle`.
@@ -6006,7 +6191,10 @@ pub fn channel_shuffle(input: &Tensor, groups: i64) -> Result<Tensor> {
 /// ```
 #[doc(alias = "torch.native_channel_shuffle")]
 pub fn native_channel_shuffle(self_: &Tensor, groups: i64) -> Result<Tensor> {
-    (vision::NATIVE_CHANNEL_SHUFFLE.get(self_.key_set())?)(self_, groups)
+    match vision::NATIVE_CHANNEL_SHUFFLE.get(self_.key_set()) {
+        Ok(f) => f(self_, groups),
+        Err(e) => Err(e),
+    }
 }
 
 /// `grid_sample` with numbers for its modes: bilinear, nearest, bicubic; zeros, border, reflection.
@@ -6028,13 +6216,10 @@ pub fn grid_sampler(
     padding_mode: i64,
     align_corners: bool,
 ) -> Result<Tensor> {
-    (vision::GRID_SAMPLER.get(input.key_set() | grid.key_set())?)(
-        input,
-        grid,
-        interpolation_mode,
-        padding_mode,
-        align_corners,
-    )
+    match vision::GRID_SAMPLER.get(input.key_set() | grid.key_set()) {
+        Ok(f) => f(input, grid, interpolation_mode, padding_mode, align_corners),
+        Err(e) => Err(e),
+    }
 }
 
 /// `grid_sampler` of images.
@@ -6056,13 +6241,10 @@ pub fn grid_sampler_2d(
     padding_mode: i64,
     align_corners: bool,
 ) -> Result<Tensor> {
-    (vision::GRID_SAMPLER_2D.get(input.key_set() | grid.key_set())?)(
-        input,
-        grid,
-        interpolation_mode,
-        padding_mode,
-        align_corners,
-    )
+    match vision::GRID_SAMPLER_2D.get(input.key_set() | grid.key_set()) {
+        Ok(f) => f(input, grid, interpolation_mode, padding_mode, align_corners),
+        Err(e) => Err(e),
+    }
 }
 
 /// `grid_sampler` of volumes.
@@ -6084,13 +6266,10 @@ pub fn grid_sampler_3d(
     padding_mode: i64,
     align_corners: bool,
 ) -> Result<Tensor> {
-    (vision::GRID_SAMPLER_3D.get(input.key_set() | grid.key_set())?)(
-        input,
-        grid,
-        interpolation_mode,
-        padding_mode,
-        align_corners,
-    )
+    match vision::GRID_SAMPLER_3D.get(input.key_set() | grid.key_set()) {
+        Ok(f) => f(input, grid, interpolation_mode, padding_mode, align_corners),
+        Err(e) => Err(e),
+    }
 }
 
 /// Bilinear resampling of images whose triangles widen where they shrink.
@@ -6107,13 +6286,10 @@ pub fn upsample_bilinear2d_aa(
     scales_h: Option<f64>,
     scales_w: Option<f64>,
 ) -> Result<Tensor> {
-    (vision::UPSAMPLE_BILINEAR2D_AA.get(self_.key_set())?)(
-        self_,
-        output_size,
-        align_corners,
-        scales_h,
-        scales_w,
-    )
+    match vision::UPSAMPLE_BILINEAR2D_AA.get(self_.key_set()) {
+        Ok(f) => f(self_, output_size, align_corners, scales_h, scales_w),
+        Err(e) => Err(e),
+    }
 }
 
 /// `_upsample_bilinear2d_aa` to a size or by factors.
@@ -6127,10 +6303,8 @@ pub fn upsample_bilinear2d_aa_vec(
     align_corners: bool,
     scale_factors: Option<&[f64]>,
 ) -> Result<Tensor> {
-    (vision::UPSAMPLE_BILINEAR2D_AA_VEC.get(input.key_set())?)(
-        input,
-        output_size,
-        align_corners,
-        scale_factors,
-    )
+    match vision::UPSAMPLE_BILINEAR2D_AA_VEC.get(input.key_set()) {
+        Ok(f) => f(input, output_size, align_corners, scale_factors),
+        Err(e) => Err(e),
+    }
 }

@@ -3,7 +3,7 @@
 //! Operators of the family `padding`.
 
 #[allow(unused_imports)]
-use super::{D, a, args, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, calls, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::padding as f;
 
@@ -45,27 +45,29 @@ pub(super) static CONSTANT_PAD_ND_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn constant_pad_nd_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::constant_pad_nd(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values()
+    or_return!(ops::constant_pad_nd(
+        or_return!(tensor_arg(a, 0)),
+        &or_return!(arg::<Vec<i64>>(a, 1)),
+        or_return!(arg(a, 2))
+    ))
+    .into_values()
 }
 fn constant_pad_nd_adaptor(self_: &Tensor, pad: &[i64], value: Scalar) -> Result<Tensor> {
-    if let Some(_seen) = watched(&CONSTANT_PAD_ND_INFO, &[&self_, &pad, &value]) {
-        return ops::constant_pad_nd(self_, pad, value);
-    }
-    fallback(&CONSTANT_PAD_ND_INFO, &[&self_, &pad, &value])
+    adapted(&CONSTANT_PAD_ND_INFO, &[&self_, &pad, &value], &mut |()| ops::constant_pad_nd(self_, pad, value))
 }
 
 /// A back end's kernel of `_pad_gather`.
 pub type PadGatherKernel = fn(&args::PadGather, &Tensor) -> Result<()>;
 /// The kernels of `_pad_gather`.
-pub static PAD_GATHER_KERNEL: Kernel<PadGatherKernel> = Kernel::new(f::pad_gather_cpu, &[&PAD_GATHER]);
+pub static PAD_GATHER_KERNEL: Kernel<PadGatherKernel> = Kernel::new(f::pad_gather_cpu, &[PAD_GATHER.any()]);
 
 fn pad_gather_slot(self_: &Tensor, pad: &[i64], mode: i64) -> Result<Tensor> {
     let given = args::PadGather { self_, pad, mode };
-    let m = f::pad_gather_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = PAD_GATHER_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::pad_gather_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(
+        PAD_GATHER_KERNEL.run(m.device, &mut |kernel: PadGatherKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`PAD_GATHER`].
@@ -117,27 +119,26 @@ pub(super) static PAD_GATHER_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn pad_gather_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::pad_gather(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_is_i_to_t(ops::pad_gather, a)
 }
 fn pad_gather_adaptor(self_: &Tensor, pad: &[i64], mode: i64) -> Result<Tensor> {
-    if let Some(_seen) = watched(&PAD_GATHER_INFO, &[&self_, &pad, &mode]) {
-        return ops::pad_gather(self_, pad, mode);
-    }
-    fallback(&PAD_GATHER_INFO, &[&self_, &pad, &mode])
+    calls::adapt_t_is_i_to_t(&PAD_GATHER_INFO, ops::pad_gather, self_, pad, mode)
 }
 
 /// A back end's kernel of `_pad_scatter`.
 pub type PadScatterKernel = fn(&args::PadScatter, &Tensor) -> Result<()>;
 /// The kernels of `_pad_scatter`.
-pub static PAD_SCATTER_KERNEL: Kernel<PadScatterKernel> = Kernel::new(f::pad_scatter_cpu, &[&PAD_SCATTER]);
+pub static PAD_SCATTER_KERNEL: Kernel<PadScatterKernel> =
+    Kernel::new(f::pad_scatter_cpu, &[PAD_SCATTER.any()]);
 
 fn pad_scatter_slot(grad_output: &Tensor, sizes: &[i64], pad: &[i64], mode: i64) -> Result<Tensor> {
     let given = args::PadScatter { grad_output, sizes, pad, mode };
-    let m = f::pad_scatter_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = PAD_SCATTER_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::pad_scatter_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(
+        PAD_SCATTER_KERNEL
+            .run(m.device, &mut |kernel: PadScatterKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`PAD_SCATTER`].
@@ -177,14 +178,18 @@ pub(super) static PAD_SCATTER_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn pad_scatter_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::pad_scatter(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, &arg::<Vec<i64>>(a, 2)?, arg(a, 3)?)?
-        .into_values()
+    or_return!(ops::pad_scatter(
+        or_return!(tensor_arg(a, 0)),
+        &or_return!(arg::<Vec<i64>>(a, 1)),
+        &or_return!(arg::<Vec<i64>>(a, 2)),
+        or_return!(arg(a, 3))
+    ))
+    .into_values()
 }
 fn pad_scatter_adaptor(grad_output: &Tensor, sizes: &[i64], pad: &[i64], mode: i64) -> Result<Tensor> {
-    if let Some(_seen) = watched(&PAD_SCATTER_INFO, &[&grad_output, &sizes, &pad, &mode]) {
-        return ops::pad_scatter(grad_output, sizes, pad, mode);
-    }
-    fallback(&PAD_SCATTER_INFO, &[&grad_output, &sizes, &pad, &mode])
+    adapted(&PAD_SCATTER_INFO, &[&grad_output, &sizes, &pad, &mode], &mut |()| {
+        ops::pad_scatter(grad_output, sizes, pad, mode)
+    })
 }
 
 /// Type of [`PAD`].
@@ -216,13 +221,16 @@ pub(super) static PAD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn pad_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::pad(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, &arg::<String>(a, 2)?, arg(a, 3)?)?.into_values()
+    or_return!(ops::pad(
+        or_return!(tensor_arg(a, 0)),
+        &or_return!(arg::<Vec<i64>>(a, 1)),
+        &or_return!(arg::<String>(a, 2)),
+        or_return!(arg(a, 3))
+    ))
+    .into_values()
 }
 fn pad_adaptor(input: &Tensor, pad: &[i64], mode: &str, value: Option<f64>) -> Result<Tensor> {
-    if let Some(_seen) = watched(&PAD_INFO, &[&input, &pad, &mode, &value]) {
-        return ops::pad(input, pad, mode, value);
-    }
-    fallback(&PAD_INFO, &[&input, &pad, &mode, &value])
+    adapted(&PAD_INFO, &[&input, &pad, &mode, &value], &mut |()| ops::pad(input, pad, mode, value))
 }
 
 /// Type of [`PAD_CIRCULAR`].
@@ -250,11 +258,8 @@ pub(super) static PAD_CIRCULAR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn pad_circular_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::pad_circular(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values()
+    calls::boxed_t_is_to_t(ops::pad_circular, a)
 }
 fn pad_circular_adaptor(input: &Tensor, padding: &[i64]) -> Result<Tensor> {
-    if let Some(_seen) = watched(&PAD_CIRCULAR_INFO, &[&input, &padding]) {
-        return ops::pad_circular(input, padding);
-    }
-    fallback(&PAD_CIRCULAR_INFO, &[&input, &padding])
+    calls::adapt_t_is_to_t(&PAD_CIRCULAR_INFO, ops::pad_circular, input, padding)
 }

@@ -23,14 +23,14 @@ impl Backward for ConstantPadNdBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let pad = &self.pad[..];
-        let g0 = Some(constant_pad_grad(grad, pad)?);
+        let g0 = Some(or_return!(constant_pad_grad(grad, pad)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 #[cold]
 #[inline(never)]
 fn constant_pad_nd_tangent(self_: &Tensor, pad: &[i64], value: Scalar) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
+    rt::jvp_one(&mut |()| -> Result<Option<Tensor>> {
         let self_t_ = rt::tangent_or_zeros(self_)?;
         let self_t = &self_t_;
         ok(crate::ops::constant_pad_nd(&self_t, pad, Scalar::Int(0))).map(Some)
@@ -39,15 +39,18 @@ fn constant_pad_nd_tangent(self_: &Tensor, pad: &[i64], value: Scalar) -> Result
 
 pub(super) fn constant_pad_nd_autograd(self_: &Tensor, pad: &[i64], value: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::constant_pad_nd(self_, pad, value))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::constant_pad_nd(self_, pad, value)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = ConstantPadNdBackward { pad: pad.to_vec() };
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = constant_pad_nd_tangent(self_, pad, value)?;
-        rt::set_tangent(&out, t)?;
+        let t = constant_pad_nd_tangent(self_, pad, value);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -65,14 +68,14 @@ impl Backward for PadGatherBackward {
         let mode = self.mode;
         let pad = &self.pad[..];
         let self_sizes = &self.self_sizes[..];
-        let g0 = Some(crate::ops::pad_scatter(grad, self_sizes, pad, mode)?);
+        let g0 = Some(or_return!(crate::ops::pad_scatter(grad, self_sizes, pad, mode)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 #[cold]
 #[inline(never)]
 fn pad_gather_tangent(self_: &Tensor, pad: &[i64], mode: i64) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
+    rt::jvp_one(&mut |()| -> Result<Option<Tensor>> {
         let self_t = rt::tangent_or_zeros(self_)?;
         ops::pad_gather(&self_t, pad, mode).map(Some)
     })
@@ -80,15 +83,18 @@ fn pad_gather_tangent(self_: &Tensor, pad: &[i64], mode: i64) -> Result<Option<T
 
 pub(super) fn pad_gather_autograd(self_: &Tensor, pad: &[i64], mode: i64) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::pad_gather(self_, pad, mode))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::pad_gather(self_, pad, mode)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = PadGatherBackward { mode, pad: pad.to_vec(), self_sizes: size_vec(self_.sizes()) };
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = pad_gather_tangent(self_, pad, mode)?;
-        rt::set_tangent(&out, t)?;
+        let t = pad_gather_tangent(self_, pad, mode);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -104,7 +110,7 @@ impl Backward for PadScatterBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let mode = self.mode;
         let pad = &self.pad[..];
-        let g0 = Some(crate::ops::pad_gather(grad, pad, mode)?);
+        let g0 = Some(or_return!(crate::ops::pad_gather(grad, pad, mode)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
@@ -116,7 +122,7 @@ fn pad_scatter_tangent(
     pad: &[i64],
     mode: i64,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
+    rt::jvp_one(&mut |()| -> Result<Option<Tensor>> {
         let grad_output_t = rt::tangent_or_zeros(grad_output)?;
         ops::pad_scatter(&grad_output_t, sizes, pad, mode).map(Some)
     })
@@ -129,15 +135,18 @@ pub(super) fn pad_scatter_autograd(
     mode: i64,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output]);
-    let mut out = rt::below(|| ops::pad_scatter(grad_output, sizes, pad, mode))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::pad_scatter(grad_output, sizes, pad, mode)
+    });
     if rec {
         let edges = Edges::of([Some(grad_output)]);
         let body = PadScatterBackward { mode, pad: pad.to_vec() };
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output]) {
-        let t = pad_scatter_tangent(grad_output, sizes, pad, mode)?;
-        rt::set_tangent(&out, t)?;
+        let t = pad_scatter_tangent(grad_output, sizes, pad, mode);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }

@@ -3,14 +3,14 @@
 //! Operators of the family `pool`.
 
 #[allow(unused_imports)]
-use super::{D, a, args, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, calls, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::pool as f;
 
 /// A back end's kernel of `_max_pool`.
 pub type MaxPoolKernel = fn(&args::MaxPool, [&Tensor; 2]) -> Result<()>;
 /// The kernels of `_max_pool`.
-pub static MAX_POOL_KERNEL: Kernel<MaxPoolKernel> = Kernel::new(f::max_pool_cpu, &[&MAX_POOL]);
+pub static MAX_POOL_KERNEL: Kernel<MaxPoolKernel> = Kernel::new(f::max_pool_cpu, &[MAX_POOL.any()]);
 
 fn max_pool_slot(
     self_: &Tensor,
@@ -21,11 +21,12 @@ fn max_pool_slot(
     ceil_mode: bool,
 ) -> Result<(Tensor, Tensor)> {
     let given = args::MaxPool { self_, kernel_size, stride, padding, dilation, ceil_mode };
-    let m = f::max_pool_shape(&given)?;
-    let o = [m[0].alloc()?, m[1].alloc()?];
-    if let Some(kernel) = MAX_POOL_KERNEL.of(m[0].device)? {
-        soft(|| kernel(&given, [&o[0], &o[1]]))?;
-    }
+    let m = or_return!(f::max_pool_shape(&given));
+    let o = [or_return!(m[0].alloc()), or_return!(m[1].alloc())];
+    or_return!(
+        MAX_POOL_KERNEL
+            .run(m[0].device, &mut |kernel: MaxPoolKernel| -> Result<()> { kernel(&given, [&o[0], &o[1]]) })
+    );
     let [o0, o1] = o;
     Ok((o0, o1))
 }
@@ -68,14 +69,14 @@ pub(super) static MAX_POOL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn max_pool_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::max_pool(
-        tensor_arg(a, 0)?,
-        &arg::<Vec<i64>>(a, 1)?,
-        &arg::<Vec<i64>>(a, 2)?,
-        &arg::<Vec<i64>>(a, 3)?,
-        &arg::<Vec<i64>>(a, 4)?,
-        arg(a, 5)?,
-    )?
+    or_return!(ops::max_pool(
+        or_return!(tensor_arg(a, 0)),
+        &or_return!(arg::<Vec<i64>>(a, 1)),
+        &or_return!(arg::<Vec<i64>>(a, 2)),
+        &or_return!(arg::<Vec<i64>>(a, 3)),
+        &or_return!(arg::<Vec<i64>>(a, 4)),
+        or_return!(arg(a, 5))
+    ))
     .into_values()
 }
 fn max_pool_adaptor(
@@ -86,27 +87,26 @@ fn max_pool_adaptor(
     dilation: &[i64],
     ceil_mode: bool,
 ) -> Result<(Tensor, Tensor)> {
-    if let Some(_seen) =
-        watched(&MAX_POOL_INFO, &[&self_, &kernel_size, &stride, &padding, &dilation, &ceil_mode])
-    {
-        return ops::max_pool(self_, kernel_size, stride, padding, dilation, ceil_mode);
-    }
-    fallback(&MAX_POOL_INFO, &[&self_, &kernel_size, &stride, &padding, &dilation, &ceil_mode])
+    adapted(&MAX_POOL_INFO, &[&self_, &kernel_size, &stride, &padding, &dilation, &ceil_mode], &mut |()| {
+        ops::max_pool(self_, kernel_size, stride, padding, dilation, ceil_mode)
+    })
 }
 
 /// A back end's kernel of `_adaptive_max_pool`.
 pub type AdaptiveMaxPoolKernel = fn(&args::AdaptiveMaxPool, [&Tensor; 2]) -> Result<()>;
 /// The kernels of `_adaptive_max_pool`.
 pub static ADAPTIVE_MAX_POOL_KERNEL: Kernel<AdaptiveMaxPoolKernel> =
-    Kernel::new(f::adaptive_max_pool_cpu, &[&ADAPTIVE_MAX_POOL]);
+    Kernel::new(f::adaptive_max_pool_cpu, &[ADAPTIVE_MAX_POOL.any()]);
 
 fn adaptive_max_pool_slot(self_: &Tensor, output_size: &[i64]) -> Result<(Tensor, Tensor)> {
     let given = args::AdaptiveMaxPool { self_, output_size };
-    let m = f::adaptive_max_pool_shape(&given)?;
-    let o = [m[0].alloc()?, m[1].alloc()?];
-    if let Some(kernel) = ADAPTIVE_MAX_POOL_KERNEL.of(m[0].device)? {
-        soft(|| kernel(&given, [&o[0], &o[1]]))?;
-    }
+    let m = or_return!(f::adaptive_max_pool_shape(&given));
+    let o = [or_return!(m[0].alloc()), or_return!(m[1].alloc())];
+    or_return!(
+        ADAPTIVE_MAX_POOL_KERNEL.run(m[0].device, &mut |kernel: AdaptiveMaxPoolKernel| -> Result<()> {
+            kernel(&given, [&o[0], &o[1]])
+        })
+    );
     let [o0, o1] = o;
     Ok((o0, o1))
 }
@@ -142,28 +142,29 @@ pub(super) static ADAPTIVE_MAX_POOL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn adaptive_max_pool_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::adaptive_max_pool(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values()
+    or_return!(ops::adaptive_max_pool(or_return!(tensor_arg(a, 0)), &or_return!(arg::<Vec<i64>>(a, 1))))
+        .into_values()
 }
 fn adaptive_max_pool_adaptor(self_: &Tensor, output_size: &[i64]) -> Result<(Tensor, Tensor)> {
-    if let Some(_seen) = watched(&ADAPTIVE_MAX_POOL_INFO, &[&self_, &output_size]) {
-        return ops::adaptive_max_pool(self_, output_size);
-    }
-    fallback(&ADAPTIVE_MAX_POOL_INFO, &[&self_, &output_size])
+    adapted(&ADAPTIVE_MAX_POOL_INFO, &[&self_, &output_size], &mut |()| {
+        ops::adaptive_max_pool(self_, output_size)
+    })
 }
 
 /// A back end's kernel of `_plane_scatter`.
 pub type PlaneScatterKernel = fn(&args::PlaneScatter, &Tensor) -> Result<()>;
 /// The kernels of `_plane_scatter`.
 pub static PLANE_SCATTER_KERNEL: Kernel<PlaneScatterKernel> =
-    Kernel::new(f::plane_scatter_cpu, &[&PLANE_SCATTER]);
+    Kernel::new(f::plane_scatter_cpu, &[PLANE_SCATTER.any()]);
 
 fn plane_scatter_slot(self_: &Tensor, indices: &Tensor, sizes: &[i64], spatial: i64) -> Result<Tensor> {
     let given = args::PlaneScatter { self_, indices, sizes, spatial };
-    let m = f::plane_scatter_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = PLANE_SCATTER_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::plane_scatter_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(
+        PLANE_SCATTER_KERNEL
+            .run(m.device, &mut |kernel: PlaneScatterKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`PLANE_SCATTER`].
@@ -203,29 +204,26 @@ pub(super) static PLANE_SCATTER_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn plane_scatter_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::plane_scatter(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &arg::<Vec<i64>>(a, 2)?, arg(a, 3)?)?
-        .into_values()
+    calls::boxed_t_t_is_i_to_t(ops::plane_scatter, a)
 }
 fn plane_scatter_adaptor(self_: &Tensor, indices: &Tensor, sizes: &[i64], spatial: i64) -> Result<Tensor> {
-    if let Some(_seen) = watched(&PLANE_SCATTER_INFO, &[&self_, &indices, &sizes, &spatial]) {
-        return ops::plane_scatter(self_, indices, sizes, spatial);
-    }
-    fallback(&PLANE_SCATTER_INFO, &[&self_, &indices, &sizes, &spatial])
+    calls::adapt_t_t_is_i_to_t(&PLANE_SCATTER_INFO, ops::plane_scatter, self_, indices, sizes, spatial)
 }
 
 /// A back end's kernel of `_plane_unpool`.
 pub type PlaneUnpoolKernel = fn(&args::PlaneUnpool, &Tensor) -> Result<()>;
 /// The kernels of `_plane_unpool`.
 pub static PLANE_UNPOOL_KERNEL: Kernel<PlaneUnpoolKernel> =
-    Kernel::new(f::plane_unpool_cpu, &[&PLANE_UNPOOL]);
+    Kernel::new(f::plane_unpool_cpu, &[PLANE_UNPOOL.any()]);
 
 fn plane_unpool_slot(self_: &Tensor, indices: &Tensor, sizes: &[i64], spatial: i64) -> Result<Tensor> {
     let given = args::PlaneUnpool { self_, indices, sizes, spatial };
-    let m = f::plane_unpool_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = PLANE_UNPOOL_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::plane_unpool_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(
+        PLANE_UNPOOL_KERNEL
+            .run(m.device, &mut |kernel: PlaneUnpoolKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`PLANE_UNPOOL`].
@@ -265,29 +263,26 @@ pub(super) static PLANE_UNPOOL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn plane_unpool_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::plane_unpool(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &arg::<Vec<i64>>(a, 2)?, arg(a, 3)?)?
-        .into_values()
+    calls::boxed_t_t_is_i_to_t(ops::plane_unpool, a)
 }
 fn plane_unpool_adaptor(self_: &Tensor, indices: &Tensor, sizes: &[i64], spatial: i64) -> Result<Tensor> {
-    if let Some(_seen) = watched(&PLANE_UNPOOL_INFO, &[&self_, &indices, &sizes, &spatial]) {
-        return ops::plane_unpool(self_, indices, sizes, spatial);
-    }
-    fallback(&PLANE_UNPOOL_INFO, &[&self_, &indices, &sizes, &spatial])
+    calls::adapt_t_t_is_i_to_t(&PLANE_UNPOOL_INFO, ops::plane_unpool, self_, indices, sizes, spatial)
 }
 
 /// A back end's kernel of `_plane_gather`.
 pub type PlaneGatherKernel = fn(&args::PlaneGather, &Tensor) -> Result<()>;
 /// The kernels of `_plane_gather`.
 pub static PLANE_GATHER_KERNEL: Kernel<PlaneGatherKernel> =
-    Kernel::new(f::plane_gather_cpu, &[&PLANE_GATHER]);
+    Kernel::new(f::plane_gather_cpu, &[PLANE_GATHER.any()]);
 
 fn plane_gather_slot(self_: &Tensor, indices: &Tensor, spatial: i64) -> Result<Tensor> {
     let given = args::PlaneGather { self_, indices, spatial };
-    let m = f::plane_gather_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = PLANE_GATHER_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::plane_gather_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(
+        PLANE_GATHER_KERNEL
+            .run(m.device, &mut |kernel: PlaneGatherKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`PLANE_GATHER`].
@@ -326,19 +321,23 @@ pub(super) static PLANE_GATHER_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn plane_gather_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::plane_gather(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
+    or_return!(ops::plane_gather(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(arg(a, 2))
+    ))
+    .into_values()
 }
 fn plane_gather_adaptor(self_: &Tensor, indices: &Tensor, spatial: i64) -> Result<Tensor> {
-    if let Some(_seen) = watched(&PLANE_GATHER_INFO, &[&self_, &indices, &spatial]) {
-        return ops::plane_gather(self_, indices, spatial);
-    }
-    fallback(&PLANE_GATHER_INFO, &[&self_, &indices, &spatial])
+    adapted(&PLANE_GATHER_INFO, &[&self_, &indices, &spatial], &mut |()| {
+        ops::plane_gather(self_, indices, spatial)
+    })
 }
 
 /// A back end's kernel of `_avg_pool`.
 pub type AvgPoolKernel = fn(&args::AvgPool, &Tensor) -> Result<()>;
 /// The kernels of `_avg_pool`.
-pub static AVG_POOL_KERNEL: Kernel<AvgPoolKernel> = Kernel::new(f::avg_pool_cpu, &[&AVG_POOL]);
+pub static AVG_POOL_KERNEL: Kernel<AvgPoolKernel> = Kernel::new(f::avg_pool_cpu, &[AVG_POOL.any()]);
 
 fn avg_pool_slot(
     self_: &Tensor,
@@ -351,11 +350,11 @@ fn avg_pool_slot(
 ) -> Result<Tensor> {
     let given =
         args::AvgPool { self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override };
-    let m = f::avg_pool_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = AVG_POOL_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::avg_pool_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(
+        AVG_POOL_KERNEL.run(m.device, &mut |kernel: AvgPoolKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`AVG_POOL`].
@@ -398,15 +397,15 @@ pub(super) static AVG_POOL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn avg_pool_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::avg_pool(
-        tensor_arg(a, 0)?,
-        &arg::<Vec<i64>>(a, 1)?,
-        &arg::<Vec<i64>>(a, 2)?,
-        &arg::<Vec<i64>>(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-    )?
+    or_return!(ops::avg_pool(
+        or_return!(tensor_arg(a, 0)),
+        &or_return!(arg::<Vec<i64>>(a, 1)),
+        &or_return!(arg::<Vec<i64>>(a, 2)),
+        &or_return!(arg::<Vec<i64>>(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5)),
+        or_return!(arg(a, 6))
+    ))
     .into_values()
 }
 fn avg_pool_adaptor(
@@ -418,23 +417,12 @@ fn avg_pool_adaptor(
     count_include_pad: bool,
     divisor_override: Option<i64>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(
+    adapted(
         &AVG_POOL_INFO,
         &[&self_, &kernel_size, &stride, &padding, &ceil_mode, &count_include_pad, &divisor_override],
-    ) {
-        return ops::avg_pool(
-            self_,
-            kernel_size,
-            stride,
-            padding,
-            ceil_mode,
-            count_include_pad,
-            divisor_override,
-        );
-    }
-    fallback(
-        &AVG_POOL_INFO,
-        &[&self_, &kernel_size, &stride, &padding, &ceil_mode, &count_include_pad, &divisor_override],
+        &mut |()| {
+            ops::avg_pool(self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+        },
     )
 }
 
@@ -442,7 +430,7 @@ fn avg_pool_adaptor(
 pub type AvgPoolBackwardKernel = fn(&args::AvgPoolBackward, &Tensor) -> Result<()>;
 /// The kernels of `_avg_pool_backward`.
 pub static AVG_POOL_BACKWARD_KERNEL: Kernel<AvgPoolBackwardKernel> =
-    Kernel::new(f::avg_pool_backward_cpu, &[&AVG_POOL_BACKWARD]);
+    Kernel::new(f::avg_pool_backward_cpu, &[AVG_POOL_BACKWARD.any()]);
 
 fn avg_pool_backward_slot(
     grad_output: &Tensor,
@@ -464,11 +452,12 @@ fn avg_pool_backward_slot(
         count_include_pad,
         divisor_override,
     };
-    let m = f::avg_pool_backward_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = AVG_POOL_BACKWARD_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::avg_pool_backward_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(
+        AVG_POOL_BACKWARD_KERNEL
+            .run(m.device, &mut |kernel: AvgPoolBackwardKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`AVG_POOL_BACKWARD`].
@@ -513,16 +502,16 @@ pub(super) static AVG_POOL_BACKWARD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn avg_pool_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::avg_pool_backward(
-        tensor_arg(a, 0)?,
-        &arg::<Vec<i64>>(a, 1)?,
-        &arg::<Vec<i64>>(a, 2)?,
-        &arg::<Vec<i64>>(a, 3)?,
-        &arg::<Vec<i64>>(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-        arg(a, 7)?,
-    )?
+    or_return!(ops::avg_pool_backward(
+        or_return!(tensor_arg(a, 0)),
+        &or_return!(arg::<Vec<i64>>(a, 1)),
+        &or_return!(arg::<Vec<i64>>(a, 2)),
+        &or_return!(arg::<Vec<i64>>(a, 3)),
+        &or_return!(arg::<Vec<i64>>(a, 4)),
+        or_return!(arg(a, 5)),
+        or_return!(arg(a, 6)),
+        or_return!(arg(a, 7))
+    ))
     .into_values()
 }
 fn avg_pool_backward_adaptor(
@@ -535,7 +524,7 @@ fn avg_pool_backward_adaptor(
     count_include_pad: bool,
     divisor_override: Option<i64>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(
+    adapted(
         &AVG_POOL_BACKWARD_INFO,
         &[
             &grad_output,
@@ -547,30 +536,18 @@ fn avg_pool_backward_adaptor(
             &count_include_pad,
             &divisor_override,
         ],
-    ) {
-        return ops::avg_pool_backward(
-            grad_output,
-            input_sizes,
-            kernel_size,
-            stride,
-            padding,
-            ceil_mode,
-            count_include_pad,
-            divisor_override,
-        );
-    }
-    fallback(
-        &AVG_POOL_BACKWARD_INFO,
-        &[
-            &grad_output,
-            &input_sizes,
-            &kernel_size,
-            &stride,
-            &padding,
-            &ceil_mode,
-            &count_include_pad,
-            &divisor_override,
-        ],
+        &mut |()| {
+            ops::avg_pool_backward(
+                grad_output,
+                input_sizes,
+                kernel_size,
+                stride,
+                padding,
+                ceil_mode,
+                count_include_pad,
+                divisor_override,
+            )
+        },
     )
 }
 
@@ -578,15 +555,16 @@ fn avg_pool_backward_adaptor(
 pub type AdaptiveAvgPoolKernel = fn(&args::AdaptiveAvgPool, &Tensor) -> Result<()>;
 /// The kernels of `_adaptive_avg_pool`.
 pub static ADAPTIVE_AVG_POOL_KERNEL: Kernel<AdaptiveAvgPoolKernel> =
-    Kernel::new(f::adaptive_avg_pool_cpu, &[&ADAPTIVE_AVG_POOL]);
+    Kernel::new(f::adaptive_avg_pool_cpu, &[ADAPTIVE_AVG_POOL.any()]);
 
 fn adaptive_avg_pool_slot(self_: &Tensor, output_size: &[i64]) -> Result<Tensor> {
     let given = args::AdaptiveAvgPool { self_, output_size };
-    let m = f::adaptive_avg_pool_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = ADAPTIVE_AVG_POOL_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::adaptive_avg_pool_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(
+        ADAPTIVE_AVG_POOL_KERNEL
+            .run(m.device, &mut |kernel: AdaptiveAvgPoolKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`ADAPTIVE_AVG_POOL`].
@@ -621,20 +599,17 @@ pub(super) static ADAPTIVE_AVG_POOL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn adaptive_avg_pool_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::adaptive_avg_pool(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values()
+    calls::boxed_t_is_to_t(ops::adaptive_avg_pool, a)
 }
 fn adaptive_avg_pool_adaptor(self_: &Tensor, output_size: &[i64]) -> Result<Tensor> {
-    if let Some(_seen) = watched(&ADAPTIVE_AVG_POOL_INFO, &[&self_, &output_size]) {
-        return ops::adaptive_avg_pool(self_, output_size);
-    }
-    fallback(&ADAPTIVE_AVG_POOL_INFO, &[&self_, &output_size])
+    calls::adapt_t_is_to_t(&ADAPTIVE_AVG_POOL_INFO, ops::adaptive_avg_pool, self_, output_size)
 }
 
 /// A back end's kernel of `_adaptive_avg_pool_backward`.
 pub type AdaptiveAvgPoolBackwardKernel = fn(&args::AdaptiveAvgPoolBackward, &Tensor) -> Result<()>;
 /// The kernels of `_adaptive_avg_pool_backward`.
 pub static ADAPTIVE_AVG_POOL_BACKWARD_KERNEL: Kernel<AdaptiveAvgPoolBackwardKernel> =
-    Kernel::new(f::adaptive_avg_pool_backward_cpu, &[&ADAPTIVE_AVG_POOL_BACKWARD]);
+    Kernel::new(f::adaptive_avg_pool_backward_cpu, &[ADAPTIVE_AVG_POOL_BACKWARD.any()]);
 
 fn adaptive_avg_pool_backward_slot(
     grad_output: &Tensor,
@@ -642,11 +617,12 @@ fn adaptive_avg_pool_backward_slot(
     spatial: i64,
 ) -> Result<Tensor> {
     let given = args::AdaptiveAvgPoolBackward { grad_output, input_sizes, spatial };
-    let m = f::adaptive_avg_pool_backward_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = ADAPTIVE_AVG_POOL_BACKWARD_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::adaptive_avg_pool_backward_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(
+        ADAPTIVE_AVG_POOL_BACKWARD_KERNEL
+            .run(m.device, &mut |kernel: AdaptiveAvgPoolBackwardKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`ADAPTIVE_AVG_POOL_BACKWARD`].
@@ -685,17 +661,20 @@ pub(super) static ADAPTIVE_AVG_POOL_BACKWARD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn adaptive_avg_pool_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::adaptive_avg_pool_backward(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_is_i_to_t(ops::adaptive_avg_pool_backward, a)
 }
 fn adaptive_avg_pool_backward_adaptor(
     grad_output: &Tensor,
     input_sizes: &[i64],
     spatial: i64,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&ADAPTIVE_AVG_POOL_BACKWARD_INFO, &[&grad_output, &input_sizes, &spatial]) {
-        return ops::adaptive_avg_pool_backward(grad_output, input_sizes, spatial);
-    }
-    fallback(&ADAPTIVE_AVG_POOL_BACKWARD_INFO, &[&grad_output, &input_sizes, &spatial])
+    calls::adapt_t_is_i_to_t(
+        &ADAPTIVE_AVG_POOL_BACKWARD_INFO,
+        ops::adaptive_avg_pool_backward,
+        grad_output,
+        input_sizes,
+        spatial,
+    )
 }
 
 /// Type of [`MAX_POOL1D`].
@@ -740,16 +719,7 @@ pub(super) static MAX_POOL1D_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn max_pool1d_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::max_pool1d(
-        tensor_arg(a, 0)?,
-        &arg::<Vec<i64>>(a, 1)?,
-        arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
-        &arg::<Vec<i64>>(a, 3)?,
-        &arg::<Vec<i64>>(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-    )?
-    .into_values()
+    calls::boxed_t_is_ois_is_is_b_b_to_t(ops::max_pool1d, a)
 }
 fn max_pool1d_adaptor(
     input: &Tensor,
@@ -760,15 +730,16 @@ fn max_pool1d_adaptor(
     ceil_mode: bool,
     return_indices: bool,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(
+    calls::adapt_t_is_ois_is_is_b_b_to_t(
         &MAX_POOL1D_INFO,
-        &[&input, &kernel_size, &stride, &padding, &dilation, &ceil_mode, &return_indices],
-    ) {
-        return ops::max_pool1d(input, kernel_size, stride, padding, dilation, ceil_mode, return_indices);
-    }
-    fallback(
-        &MAX_POOL1D_INFO,
-        &[&input, &kernel_size, &stride, &padding, &dilation, &ceil_mode, &return_indices],
+        ops::max_pool1d,
+        input,
+        kernel_size,
+        stride,
+        padding,
+        dilation,
+        ceil_mode,
+        return_indices,
     )
 }
 
@@ -809,16 +780,7 @@ pub(super) static MAX_POOL1D_WITH_INDICES_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn max_pool1d_with_indices_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::max_pool1d_with_indices(
-        tensor_arg(a, 0)?,
-        &arg::<Vec<i64>>(a, 1)?,
-        arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
-        &arg::<Vec<i64>>(a, 3)?,
-        &arg::<Vec<i64>>(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-    )?
-    .into_values()
+    calls::boxed_t_is_ois_is_is_b_b_to_t_t(ops::max_pool1d_with_indices, a)
 }
 fn max_pool1d_with_indices_adaptor(
     input: &Tensor,
@@ -829,23 +791,16 @@ fn max_pool1d_with_indices_adaptor(
     ceil_mode: bool,
     return_indices: bool,
 ) -> Result<(Tensor, Tensor)> {
-    if let Some(_seen) = watched(
+    calls::adapt_t_is_ois_is_is_b_b_to_t_t(
         &MAX_POOL1D_WITH_INDICES_INFO,
-        &[&input, &kernel_size, &stride, &padding, &dilation, &ceil_mode, &return_indices],
-    ) {
-        return ops::max_pool1d_with_indices(
-            input,
-            kernel_size,
-            stride,
-            padding,
-            dilation,
-            ceil_mode,
-            return_indices,
-        );
-    }
-    fallback(
-        &MAX_POOL1D_WITH_INDICES_INFO,
-        &[&input, &kernel_size, &stride, &padding, &dilation, &ceil_mode, &return_indices],
+        ops::max_pool1d_with_indices,
+        input,
+        kernel_size,
+        stride,
+        padding,
+        dilation,
+        ceil_mode,
+        return_indices,
     )
 }
 
@@ -880,14 +835,14 @@ pub(super) static AVG_POOL1D_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn avg_pool1d_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::avg_pool1d(
-        tensor_arg(a, 0)?,
-        &arg::<Vec<i64>>(a, 1)?,
-        arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
-        &arg::<Vec<i64>>(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-    )?
+    or_return!(ops::avg_pool1d(
+        or_return!(tensor_arg(a, 0)),
+        &or_return!(arg::<Vec<i64>>(a, 1)),
+        or_return!(arg::<Option<Vec<i64>>>(a, 2)).as_deref(),
+        &or_return!(arg::<Vec<i64>>(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5))
+    ))
     .into_values()
 }
 fn avg_pool1d_adaptor(
@@ -898,12 +853,11 @@ fn avg_pool1d_adaptor(
     ceil_mode: bool,
     count_include_pad: bool,
 ) -> Result<Tensor> {
-    if let Some(_seen) =
-        watched(&AVG_POOL1D_INFO, &[&input, &kernel_size, &stride, &padding, &ceil_mode, &count_include_pad])
-    {
-        return ops::avg_pool1d(input, kernel_size, stride, padding, ceil_mode, count_include_pad);
-    }
-    fallback(&AVG_POOL1D_INFO, &[&input, &kernel_size, &stride, &padding, &ceil_mode, &count_include_pad])
+    adapted(
+        &AVG_POOL1D_INFO,
+        &[&input, &kernel_size, &stride, &padding, &ceil_mode, &count_include_pad],
+        &mut |()| ops::avg_pool1d(input, kernel_size, stride, padding, ceil_mode, count_include_pad),
+    )
 }
 
 /// Type of [`ADAPTIVE_AVG_POOL1D`].
@@ -931,13 +885,10 @@ pub(super) static ADAPTIVE_AVG_POOL1D_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn adaptive_avg_pool1d_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::adaptive_avg_pool1d(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values()
+    calls::boxed_t_is_to_t(ops::adaptive_avg_pool1d, a)
 }
 fn adaptive_avg_pool1d_adaptor(input: &Tensor, output_size: &[i64]) -> Result<Tensor> {
-    if let Some(_seen) = watched(&ADAPTIVE_AVG_POOL1D_INFO, &[&input, &output_size]) {
-        return ops::adaptive_avg_pool1d(input, output_size);
-    }
-    fallback(&ADAPTIVE_AVG_POOL1D_INFO, &[&input, &output_size])
+    calls::adapt_t_is_to_t(&ADAPTIVE_AVG_POOL1D_INFO, ops::adaptive_avg_pool1d, input, output_size)
 }
 
 /// Type of [`ADAPTIVE_MAX_POOL1D`].
@@ -979,13 +930,16 @@ pub(super) static ADAPTIVE_MAX_POOL1D_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn adaptive_max_pool1d_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::adaptive_max_pool1d(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_is_b_to_t(ops::adaptive_max_pool1d, a)
 }
 fn adaptive_max_pool1d_adaptor(input: &Tensor, output_size: &[i64], return_indices: bool) -> Result<Tensor> {
-    if let Some(_seen) = watched(&ADAPTIVE_MAX_POOL1D_INFO, &[&input, &output_size, &return_indices]) {
-        return ops::adaptive_max_pool1d(input, output_size, return_indices);
-    }
-    fallback(&ADAPTIVE_MAX_POOL1D_INFO, &[&input, &output_size, &return_indices])
+    calls::adapt_t_is_b_to_t(
+        &ADAPTIVE_MAX_POOL1D_INFO,
+        ops::adaptive_max_pool1d,
+        input,
+        output_size,
+        return_indices,
+    )
 }
 
 /// Type of [`ADAPTIVE_MAX_POOL1D_WITH_INDICES`].
@@ -1023,20 +977,20 @@ pub(super) static ADAPTIVE_MAX_POOL1D_WITH_INDICES_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn adaptive_max_pool1d_with_indices_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::adaptive_max_pool1d_with_indices(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?
-        .into_values()
+    calls::boxed_t_is_b_to_t_t(ops::adaptive_max_pool1d_with_indices, a)
 }
 fn adaptive_max_pool1d_with_indices_adaptor(
     input: &Tensor,
     output_size: &[i64],
     return_indices: bool,
 ) -> Result<(Tensor, Tensor)> {
-    if let Some(_seen) =
-        watched(&ADAPTIVE_MAX_POOL1D_WITH_INDICES_INFO, &[&input, &output_size, &return_indices])
-    {
-        return ops::adaptive_max_pool1d_with_indices(input, output_size, return_indices);
-    }
-    fallback(&ADAPTIVE_MAX_POOL1D_WITH_INDICES_INFO, &[&input, &output_size, &return_indices])
+    calls::adapt_t_is_b_to_t_t(
+        &ADAPTIVE_MAX_POOL1D_WITH_INDICES_INFO,
+        ops::adaptive_max_pool1d_with_indices,
+        input,
+        output_size,
+        return_indices,
+    )
 }
 
 /// Type of [`MAX_UNPOOL1D`].
@@ -1078,15 +1032,7 @@ pub(super) static MAX_UNPOOL1D_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn max_unpool1d_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::max_unpool1d(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        &arg::<Vec<i64>>(a, 2)?,
-        arg::<Option<Vec<i64>>>(a, 3)?.as_deref(),
-        &arg::<Vec<i64>>(a, 4)?,
-        arg::<Option<Vec<i64>>>(a, 5)?.as_deref(),
-    )?
-    .into_values()
+    calls::boxed_t_t_is_ois_is_ois_to_t(ops::max_unpool1d, a)
 }
 fn max_unpool1d_adaptor(
     input: &Tensor,
@@ -1096,12 +1042,16 @@ fn max_unpool1d_adaptor(
     padding: &[i64],
     output_size: Option<&[i64]>,
 ) -> Result<Tensor> {
-    if let Some(_seen) =
-        watched(&MAX_UNPOOL1D_INFO, &[&input, &indices, &kernel_size, &stride, &padding, &output_size])
-    {
-        return ops::max_unpool1d(input, indices, kernel_size, stride, padding, output_size);
-    }
-    fallback(&MAX_UNPOOL1D_INFO, &[&input, &indices, &kernel_size, &stride, &padding, &output_size])
+    calls::adapt_t_t_is_ois_is_ois_to_t(
+        &MAX_UNPOOL1D_INFO,
+        ops::max_unpool1d,
+        input,
+        indices,
+        kernel_size,
+        stride,
+        padding,
+        output_size,
+    )
 }
 
 fn max_pool2d_cpu(
@@ -1159,16 +1109,7 @@ pub(super) static MAX_POOL2D_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn max_pool2d_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::max_pool2d(
-        tensor_arg(a, 0)?,
-        &arg::<Vec<i64>>(a, 1)?,
-        arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
-        &arg::<Vec<i64>>(a, 3)?,
-        &arg::<Vec<i64>>(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-    )?
-    .into_values()
+    calls::boxed_t_is_ois_is_is_b_b_to_t(ops::max_pool2d, a)
 }
 fn max_pool2d_adaptor(
     input: &Tensor,
@@ -1179,15 +1120,16 @@ fn max_pool2d_adaptor(
     ceil_mode: bool,
     return_indices: bool,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(
+    calls::adapt_t_is_ois_is_is_b_b_to_t(
         &MAX_POOL2D_INFO,
-        &[&input, &kernel_size, &stride, &padding, &dilation, &ceil_mode, &return_indices],
-    ) {
-        return ops::max_pool2d(input, kernel_size, stride, padding, dilation, ceil_mode, return_indices);
-    }
-    fallback(
-        &MAX_POOL2D_INFO,
-        &[&input, &kernel_size, &stride, &padding, &dilation, &ceil_mode, &return_indices],
+        ops::max_pool2d,
+        input,
+        kernel_size,
+        stride,
+        padding,
+        dilation,
+        ceil_mode,
+        return_indices,
     )
 }
 
@@ -1244,16 +1186,7 @@ pub(super) static MAX_POOL2D_WITH_INDICES_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn max_pool2d_with_indices_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::max_pool2d_with_indices(
-        tensor_arg(a, 0)?,
-        &arg::<Vec<i64>>(a, 1)?,
-        arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
-        &arg::<Vec<i64>>(a, 3)?,
-        &arg::<Vec<i64>>(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-    )?
-    .into_values()
+    calls::boxed_t_is_ois_is_is_b_b_to_t_t(ops::max_pool2d_with_indices, a)
 }
 fn max_pool2d_with_indices_adaptor(
     input: &Tensor,
@@ -1264,23 +1197,16 @@ fn max_pool2d_with_indices_adaptor(
     ceil_mode: bool,
     return_indices: bool,
 ) -> Result<(Tensor, Tensor)> {
-    if let Some(_seen) = watched(
+    calls::adapt_t_is_ois_is_is_b_b_to_t_t(
         &MAX_POOL2D_WITH_INDICES_INFO,
-        &[&input, &kernel_size, &stride, &padding, &dilation, &ceil_mode, &return_indices],
-    ) {
-        return ops::max_pool2d_with_indices(
-            input,
-            kernel_size,
-            stride,
-            padding,
-            dilation,
-            ceil_mode,
-            return_indices,
-        );
-    }
-    fallback(
-        &MAX_POOL2D_WITH_INDICES_INFO,
-        &[&input, &kernel_size, &stride, &padding, &dilation, &ceil_mode, &return_indices],
+        ops::max_pool2d_with_indices,
+        input,
+        kernel_size,
+        stride,
+        padding,
+        dilation,
+        ceil_mode,
+        return_indices,
     )
 }
 
@@ -1329,16 +1255,7 @@ pub(super) static AVG_POOL2D_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn avg_pool2d_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::avg_pool2d(
-        tensor_arg(a, 0)?,
-        &arg::<Vec<i64>>(a, 1)?,
-        arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
-        &arg::<Vec<i64>>(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-    )?
-    .into_values()
+    calls::boxed_t_is_ois_is_b_b_oi_to_t(ops::avg_pool2d, a)
 }
 fn avg_pool2d_adaptor(
     input: &Tensor,
@@ -1349,23 +1266,16 @@ fn avg_pool2d_adaptor(
     count_include_pad: bool,
     divisor_override: Option<i64>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(
+    calls::adapt_t_is_ois_is_b_b_oi_to_t(
         &AVG_POOL2D_INFO,
-        &[&input, &kernel_size, &stride, &padding, &ceil_mode, &count_include_pad, &divisor_override],
-    ) {
-        return ops::avg_pool2d(
-            input,
-            kernel_size,
-            stride,
-            padding,
-            ceil_mode,
-            count_include_pad,
-            divisor_override,
-        );
-    }
-    fallback(
-        &AVG_POOL2D_INFO,
-        &[&input, &kernel_size, &stride, &padding, &ceil_mode, &count_include_pad, &divisor_override],
+        ops::avg_pool2d,
+        input,
+        kernel_size,
+        stride,
+        padding,
+        ceil_mode,
+        count_include_pad,
+        divisor_override,
     )
 }
 
@@ -1380,8 +1290,15 @@ fn avg_pool2d_out_cpu(
     out: &mut Tensor,
 ) -> Result<()> {
     out::refuse_gradients("avg_pool2d", &[input], &[&*out])?;
-    let r =
-        f::avg_pool2d(input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)?;
+    let r = or_return!(f::avg_pool2d(
+        input,
+        kernel_size,
+        stride,
+        padding,
+        ceil_mode,
+        count_include_pad,
+        divisor_override
+    ));
     out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`AVG_POOL2D_OUT`].
@@ -1419,18 +1336,7 @@ pub(super) static AVG_POOL2D_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&AVG_POOL2D_INFO),
 };
 fn avg_pool2d_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 7)?;
-    ops::avg_pool2d_out(
-        tensor_arg(a, 0)?,
-        &arg::<Vec<i64>>(a, 1)?,
-        arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
-        &arg::<Vec<i64>>(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-        &mut out,
-    )?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_is_ois_is_b_b_oi_w(ops::avg_pool2d_out, a)
 }
 fn avg_pool2d_out_adaptor(
     input: &Tensor,
@@ -1442,27 +1348,18 @@ fn avg_pool2d_out_adaptor(
     divisor_override: Option<i64>,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(
+    calls::adapt_t_is_ois_is_b_b_oi_w(
         &AVG_POOL2D_OUT_INFO,
-        &[&input, &kernel_size, &stride, &padding, &ceil_mode, &count_include_pad, &divisor_override, &&*out],
-    ) {
-        return ops::avg_pool2d_out(
-            input,
-            kernel_size,
-            stride,
-            padding,
-            ceil_mode,
-            count_include_pad,
-            divisor_override,
-            out,
-        );
-    }
-    let v = call_fallback(
-        &AVG_POOL2D_OUT_INFO,
-        &[&input, &kernel_size, &stride, &padding, &ceil_mode, &count_include_pad, &divisor_override, &&*out],
-    )?;
-    *out = arg(&v, 0)?;
-    Ok(())
+        ops::avg_pool2d_out,
+        input,
+        kernel_size,
+        stride,
+        padding,
+        ceil_mode,
+        count_include_pad,
+        divisor_override,
+        out,
+    )
 }
 
 /// Type of [`ADAPTIVE_AVG_POOL2D`].
@@ -1496,13 +1393,10 @@ pub(super) static ADAPTIVE_AVG_POOL2D_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn adaptive_avg_pool2d_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::adaptive_avg_pool2d(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values()
+    calls::boxed_t_is_to_t(ops::adaptive_avg_pool2d, a)
 }
 fn adaptive_avg_pool2d_adaptor(input: &Tensor, output_size: &[i64]) -> Result<Tensor> {
-    if let Some(_seen) = watched(&ADAPTIVE_AVG_POOL2D_INFO, &[&input, &output_size]) {
-        return ops::adaptive_avg_pool2d(input, output_size);
-    }
-    fallback(&ADAPTIVE_AVG_POOL2D_INFO, &[&input, &output_size])
+    calls::adapt_t_is_to_t(&ADAPTIVE_AVG_POOL2D_INFO, ops::adaptive_avg_pool2d, input, output_size)
 }
 
 fn adaptive_max_pool2d_cpu(input: &Tensor, output_size: &[i64], return_indices: bool) -> Result<Tensor> {
@@ -1551,13 +1445,16 @@ pub(super) static ADAPTIVE_MAX_POOL2D_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn adaptive_max_pool2d_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::adaptive_max_pool2d(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_is_b_to_t(ops::adaptive_max_pool2d, a)
 }
 fn adaptive_max_pool2d_adaptor(input: &Tensor, output_size: &[i64], return_indices: bool) -> Result<Tensor> {
-    if let Some(_seen) = watched(&ADAPTIVE_MAX_POOL2D_INFO, &[&input, &output_size, &return_indices]) {
-        return ops::adaptive_max_pool2d(input, output_size, return_indices);
-    }
-    fallback(&ADAPTIVE_MAX_POOL2D_INFO, &[&input, &output_size, &return_indices])
+    calls::adapt_t_is_b_to_t(
+        &ADAPTIVE_MAX_POOL2D_INFO,
+        ops::adaptive_max_pool2d,
+        input,
+        output_size,
+        return_indices,
+    )
 }
 
 /// Type of [`ADAPTIVE_MAX_POOL2D_WITH_INDICES`].
@@ -1598,20 +1495,20 @@ pub(super) static ADAPTIVE_MAX_POOL2D_WITH_INDICES_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn adaptive_max_pool2d_with_indices_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::adaptive_max_pool2d_with_indices(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?
-        .into_values()
+    calls::boxed_t_is_b_to_t_t(ops::adaptive_max_pool2d_with_indices, a)
 }
 fn adaptive_max_pool2d_with_indices_adaptor(
     input: &Tensor,
     output_size: &[i64],
     return_indices: bool,
 ) -> Result<(Tensor, Tensor)> {
-    if let Some(_seen) =
-        watched(&ADAPTIVE_MAX_POOL2D_WITH_INDICES_INFO, &[&input, &output_size, &return_indices])
-    {
-        return ops::adaptive_max_pool2d_with_indices(input, output_size, return_indices);
-    }
-    fallback(&ADAPTIVE_MAX_POOL2D_WITH_INDICES_INFO, &[&input, &output_size, &return_indices])
+    calls::adapt_t_is_b_to_t_t(
+        &ADAPTIVE_MAX_POOL2D_WITH_INDICES_INFO,
+        ops::adaptive_max_pool2d_with_indices,
+        input,
+        output_size,
+        return_indices,
+    )
 }
 
 fn max_unpool2d_cpu(
@@ -1669,15 +1566,7 @@ pub(super) static MAX_UNPOOL2D_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn max_unpool2d_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::max_unpool2d(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        &arg::<Vec<i64>>(a, 2)?,
-        arg::<Option<Vec<i64>>>(a, 3)?.as_deref(),
-        &arg::<Vec<i64>>(a, 4)?,
-        arg::<Option<Vec<i64>>>(a, 5)?.as_deref(),
-    )?
-    .into_values()
+    calls::boxed_t_t_is_ois_is_ois_to_t(ops::max_unpool2d, a)
 }
 fn max_unpool2d_adaptor(
     input: &Tensor,
@@ -1687,12 +1576,16 @@ fn max_unpool2d_adaptor(
     padding: &[i64],
     output_size: Option<&[i64]>,
 ) -> Result<Tensor> {
-    if let Some(_seen) =
-        watched(&MAX_UNPOOL2D_INFO, &[&input, &indices, &kernel_size, &stride, &padding, &output_size])
-    {
-        return ops::max_unpool2d(input, indices, kernel_size, stride, padding, output_size);
-    }
-    fallback(&MAX_UNPOOL2D_INFO, &[&input, &indices, &kernel_size, &stride, &padding, &output_size])
+    calls::adapt_t_t_is_ois_is_ois_to_t(
+        &MAX_UNPOOL2D_INFO,
+        ops::max_unpool2d,
+        input,
+        indices,
+        kernel_size,
+        stride,
+        padding,
+        output_size,
+    )
 }
 
 /// Type of [`MAX_POOL3D`].
@@ -1744,16 +1637,7 @@ pub(super) static MAX_POOL3D_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn max_pool3d_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::max_pool3d(
-        tensor_arg(a, 0)?,
-        &arg::<Vec<i64>>(a, 1)?,
-        arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
-        &arg::<Vec<i64>>(a, 3)?,
-        &arg::<Vec<i64>>(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-    )?
-    .into_values()
+    calls::boxed_t_is_ois_is_is_b_b_to_t(ops::max_pool3d, a)
 }
 fn max_pool3d_adaptor(
     input: &Tensor,
@@ -1764,15 +1648,16 @@ fn max_pool3d_adaptor(
     ceil_mode: bool,
     return_indices: bool,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(
+    calls::adapt_t_is_ois_is_is_b_b_to_t(
         &MAX_POOL3D_INFO,
-        &[&input, &kernel_size, &stride, &padding, &dilation, &ceil_mode, &return_indices],
-    ) {
-        return ops::max_pool3d(input, kernel_size, stride, padding, dilation, ceil_mode, return_indices);
-    }
-    fallback(
-        &MAX_POOL3D_INFO,
-        &[&input, &kernel_size, &stride, &padding, &dilation, &ceil_mode, &return_indices],
+        ops::max_pool3d,
+        input,
+        kernel_size,
+        stride,
+        padding,
+        dilation,
+        ceil_mode,
+        return_indices,
     )
 }
 
@@ -1829,16 +1714,7 @@ pub(super) static MAX_POOL3D_WITH_INDICES_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn max_pool3d_with_indices_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::max_pool3d_with_indices(
-        tensor_arg(a, 0)?,
-        &arg::<Vec<i64>>(a, 1)?,
-        arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
-        &arg::<Vec<i64>>(a, 3)?,
-        &arg::<Vec<i64>>(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-    )?
-    .into_values()
+    calls::boxed_t_is_ois_is_is_b_b_to_t_t(ops::max_pool3d_with_indices, a)
 }
 fn max_pool3d_with_indices_adaptor(
     input: &Tensor,
@@ -1849,23 +1725,16 @@ fn max_pool3d_with_indices_adaptor(
     ceil_mode: bool,
     return_indices: bool,
 ) -> Result<(Tensor, Tensor)> {
-    if let Some(_seen) = watched(
+    calls::adapt_t_is_ois_is_is_b_b_to_t_t(
         &MAX_POOL3D_WITH_INDICES_INFO,
-        &[&input, &kernel_size, &stride, &padding, &dilation, &ceil_mode, &return_indices],
-    ) {
-        return ops::max_pool3d_with_indices(
-            input,
-            kernel_size,
-            stride,
-            padding,
-            dilation,
-            ceil_mode,
-            return_indices,
-        );
-    }
-    fallback(
-        &MAX_POOL3D_WITH_INDICES_INFO,
-        &[&input, &kernel_size, &stride, &padding, &dilation, &ceil_mode, &return_indices],
+        ops::max_pool3d_with_indices,
+        input,
+        kernel_size,
+        stride,
+        padding,
+        dilation,
+        ceil_mode,
+        return_indices,
     )
 }
 
@@ -1921,16 +1790,7 @@ pub(super) static AVG_POOL3D_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn avg_pool3d_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::avg_pool3d(
-        tensor_arg(a, 0)?,
-        &arg::<Vec<i64>>(a, 1)?,
-        arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
-        &arg::<Vec<i64>>(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-    )?
-    .into_values()
+    calls::boxed_t_is_ois_is_b_b_oi_to_t(ops::avg_pool3d, a)
 }
 fn avg_pool3d_adaptor(
     input: &Tensor,
@@ -1941,23 +1801,16 @@ fn avg_pool3d_adaptor(
     count_include_pad: bool,
     divisor_override: Option<i64>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(
+    calls::adapt_t_is_ois_is_b_b_oi_to_t(
         &AVG_POOL3D_INFO,
-        &[&input, &kernel_size, &stride, &padding, &ceil_mode, &count_include_pad, &divisor_override],
-    ) {
-        return ops::avg_pool3d(
-            input,
-            kernel_size,
-            stride,
-            padding,
-            ceil_mode,
-            count_include_pad,
-            divisor_override,
-        );
-    }
-    fallback(
-        &AVG_POOL3D_INFO,
-        &[&input, &kernel_size, &stride, &padding, &ceil_mode, &count_include_pad, &divisor_override],
+        ops::avg_pool3d,
+        input,
+        kernel_size,
+        stride,
+        padding,
+        ceil_mode,
+        count_include_pad,
+        divisor_override,
     )
 }
 
@@ -1972,8 +1825,15 @@ fn avg_pool3d_out_cpu(
     out: &mut Tensor,
 ) -> Result<()> {
     out::refuse_gradients("avg_pool3d", &[input], &[&*out])?;
-    let r =
-        f::avg_pool3d(input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)?;
+    let r = or_return!(f::avg_pool3d(
+        input,
+        kernel_size,
+        stride,
+        padding,
+        ceil_mode,
+        count_include_pad,
+        divisor_override
+    ));
     out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`AVG_POOL3D_OUT`].
@@ -2011,18 +1871,7 @@ pub(super) static AVG_POOL3D_OUT_INFO: OpInfo = OpInfo {
     functional: Some(&AVG_POOL3D_INFO),
 };
 fn avg_pool3d_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 7)?;
-    ops::avg_pool3d_out(
-        tensor_arg(a, 0)?,
-        &arg::<Vec<i64>>(a, 1)?,
-        arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
-        &arg::<Vec<i64>>(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-        &mut out,
-    )?;
-    Ok(vec![out.into_value()])
+    calls::boxed_t_is_ois_is_b_b_oi_w(ops::avg_pool3d_out, a)
 }
 fn avg_pool3d_out_adaptor(
     input: &Tensor,
@@ -2034,27 +1883,18 @@ fn avg_pool3d_out_adaptor(
     divisor_override: Option<i64>,
     out: &mut Tensor,
 ) -> Result<()> {
-    if let Some(_seen) = watched(
+    calls::adapt_t_is_ois_is_b_b_oi_w(
         &AVG_POOL3D_OUT_INFO,
-        &[&input, &kernel_size, &stride, &padding, &ceil_mode, &count_include_pad, &divisor_override, &&*out],
-    ) {
-        return ops::avg_pool3d_out(
-            input,
-            kernel_size,
-            stride,
-            padding,
-            ceil_mode,
-            count_include_pad,
-            divisor_override,
-            out,
-        );
-    }
-    let v = call_fallback(
-        &AVG_POOL3D_OUT_INFO,
-        &[&input, &kernel_size, &stride, &padding, &ceil_mode, &count_include_pad, &divisor_override, &&*out],
-    )?;
-    *out = arg(&v, 0)?;
-    Ok(())
+        ops::avg_pool3d_out,
+        input,
+        kernel_size,
+        stride,
+        padding,
+        ceil_mode,
+        count_include_pad,
+        divisor_override,
+        out,
+    )
 }
 
 /// Type of [`ADAPTIVE_AVG_POOL3D`].
@@ -2095,13 +1935,10 @@ pub(super) static ADAPTIVE_AVG_POOL3D_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn adaptive_avg_pool3d_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::adaptive_avg_pool3d(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values()
+    calls::boxed_t_is_to_t(ops::adaptive_avg_pool3d, a)
 }
 fn adaptive_avg_pool3d_adaptor(input: &Tensor, output_size: &[i64]) -> Result<Tensor> {
-    if let Some(_seen) = watched(&ADAPTIVE_AVG_POOL3D_INFO, &[&input, &output_size]) {
-        return ops::adaptive_avg_pool3d(input, output_size);
-    }
-    fallback(&ADAPTIVE_AVG_POOL3D_INFO, &[&input, &output_size])
+    calls::adapt_t_is_to_t(&ADAPTIVE_AVG_POOL3D_INFO, ops::adaptive_avg_pool3d, input, output_size)
 }
 
 fn adaptive_max_pool3d_cpu(input: &Tensor, output_size: &[i64], return_indices: bool) -> Result<Tensor> {
@@ -2157,13 +1994,16 @@ pub(super) static ADAPTIVE_MAX_POOL3D_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn adaptive_max_pool3d_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::adaptive_max_pool3d(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_is_b_to_t(ops::adaptive_max_pool3d, a)
 }
 fn adaptive_max_pool3d_adaptor(input: &Tensor, output_size: &[i64], return_indices: bool) -> Result<Tensor> {
-    if let Some(_seen) = watched(&ADAPTIVE_MAX_POOL3D_INFO, &[&input, &output_size, &return_indices]) {
-        return ops::adaptive_max_pool3d(input, output_size, return_indices);
-    }
-    fallback(&ADAPTIVE_MAX_POOL3D_INFO, &[&input, &output_size, &return_indices])
+    calls::adapt_t_is_b_to_t(
+        &ADAPTIVE_MAX_POOL3D_INFO,
+        ops::adaptive_max_pool3d,
+        input,
+        output_size,
+        return_indices,
+    )
 }
 
 /// Type of [`ADAPTIVE_MAX_POOL3D_WITH_INDICES`].
@@ -2211,20 +2051,20 @@ pub(super) static ADAPTIVE_MAX_POOL3D_WITH_INDICES_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn adaptive_max_pool3d_with_indices_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::adaptive_max_pool3d_with_indices(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?
-        .into_values()
+    calls::boxed_t_is_b_to_t_t(ops::adaptive_max_pool3d_with_indices, a)
 }
 fn adaptive_max_pool3d_with_indices_adaptor(
     input: &Tensor,
     output_size: &[i64],
     return_indices: bool,
 ) -> Result<(Tensor, Tensor)> {
-    if let Some(_seen) =
-        watched(&ADAPTIVE_MAX_POOL3D_WITH_INDICES_INFO, &[&input, &output_size, &return_indices])
-    {
-        return ops::adaptive_max_pool3d_with_indices(input, output_size, return_indices);
-    }
-    fallback(&ADAPTIVE_MAX_POOL3D_WITH_INDICES_INFO, &[&input, &output_size, &return_indices])
+    calls::adapt_t_is_b_to_t_t(
+        &ADAPTIVE_MAX_POOL3D_WITH_INDICES_INFO,
+        ops::adaptive_max_pool3d_with_indices,
+        input,
+        output_size,
+        return_indices,
+    )
 }
 
 fn max_unpool3d_cpu(
@@ -2282,15 +2122,7 @@ pub(super) static MAX_UNPOOL3D_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn max_unpool3d_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::max_unpool3d(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        &arg::<Vec<i64>>(a, 2)?,
-        arg::<Option<Vec<i64>>>(a, 3)?.as_deref(),
-        &arg::<Vec<i64>>(a, 4)?,
-        arg::<Option<Vec<i64>>>(a, 5)?.as_deref(),
-    )?
-    .into_values()
+    calls::boxed_t_t_is_ois_is_ois_to_t(ops::max_unpool3d, a)
 }
 fn max_unpool3d_adaptor(
     input: &Tensor,
@@ -2300,12 +2132,16 @@ fn max_unpool3d_adaptor(
     padding: &[i64],
     output_size: Option<&[i64]>,
 ) -> Result<Tensor> {
-    if let Some(_seen) =
-        watched(&MAX_UNPOOL3D_INFO, &[&input, &indices, &kernel_size, &stride, &padding, &output_size])
-    {
-        return ops::max_unpool3d(input, indices, kernel_size, stride, padding, output_size);
-    }
-    fallback(&MAX_UNPOOL3D_INFO, &[&input, &indices, &kernel_size, &stride, &padding, &output_size])
+    calls::adapt_t_t_is_ois_is_ois_to_t(
+        &MAX_UNPOOL3D_INFO,
+        ops::max_unpool3d,
+        input,
+        indices,
+        kernel_size,
+        stride,
+        padding,
+        output_size,
+    )
 }
 
 /// Type of [`LP_POOL1D`].
@@ -2341,14 +2177,7 @@ pub(super) static LP_POOL1D_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn lp_pool1d_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::lp_pool1d(
-        tensor_arg(a, 0)?,
-        arg(a, 1)?,
-        &arg::<Vec<i64>>(a, 2)?,
-        arg::<Option<Vec<i64>>>(a, 3)?.as_deref(),
-        arg(a, 4)?,
-    )?
-    .into_values()
+    calls::boxed_t_f_is_ois_b_to_t(ops::lp_pool1d, a)
 }
 fn lp_pool1d_adaptor(
     input: &Tensor,
@@ -2357,10 +2186,15 @@ fn lp_pool1d_adaptor(
     stride: Option<&[i64]>,
     ceil_mode: bool,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&LP_POOL1D_INFO, &[&input, &norm_type, &kernel_size, &stride, &ceil_mode]) {
-        return ops::lp_pool1d(input, norm_type, kernel_size, stride, ceil_mode);
-    }
-    fallback(&LP_POOL1D_INFO, &[&input, &norm_type, &kernel_size, &stride, &ceil_mode])
+    calls::adapt_t_f_is_ois_b_to_t(
+        &LP_POOL1D_INFO,
+        ops::lp_pool1d,
+        input,
+        norm_type,
+        kernel_size,
+        stride,
+        ceil_mode,
+    )
 }
 
 /// Type of [`LP_POOL2D`].
@@ -2396,14 +2230,7 @@ pub(super) static LP_POOL2D_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn lp_pool2d_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::lp_pool2d(
-        tensor_arg(a, 0)?,
-        arg(a, 1)?,
-        &arg::<Vec<i64>>(a, 2)?,
-        arg::<Option<Vec<i64>>>(a, 3)?.as_deref(),
-        arg(a, 4)?,
-    )?
-    .into_values()
+    calls::boxed_t_f_is_ois_b_to_t(ops::lp_pool2d, a)
 }
 fn lp_pool2d_adaptor(
     input: &Tensor,
@@ -2412,10 +2239,15 @@ fn lp_pool2d_adaptor(
     stride: Option<&[i64]>,
     ceil_mode: bool,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&LP_POOL2D_INFO, &[&input, &norm_type, &kernel_size, &stride, &ceil_mode]) {
-        return ops::lp_pool2d(input, norm_type, kernel_size, stride, ceil_mode);
-    }
-    fallback(&LP_POOL2D_INFO, &[&input, &norm_type, &kernel_size, &stride, &ceil_mode])
+    calls::adapt_t_f_is_ois_b_to_t(
+        &LP_POOL2D_INFO,
+        ops::lp_pool2d,
+        input,
+        norm_type,
+        kernel_size,
+        stride,
+        ceil_mode,
+    )
 }
 
 /// Type of [`LP_POOL3D`].
@@ -2451,14 +2283,7 @@ pub(super) static LP_POOL3D_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn lp_pool3d_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::lp_pool3d(
-        tensor_arg(a, 0)?,
-        arg(a, 1)?,
-        &arg::<Vec<i64>>(a, 2)?,
-        arg::<Option<Vec<i64>>>(a, 3)?.as_deref(),
-        arg(a, 4)?,
-    )?
-    .into_values()
+    calls::boxed_t_f_is_ois_b_to_t(ops::lp_pool3d, a)
 }
 fn lp_pool3d_adaptor(
     input: &Tensor,
@@ -2467,17 +2292,22 @@ fn lp_pool3d_adaptor(
     stride: Option<&[i64]>,
     ceil_mode: bool,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&LP_POOL3D_INFO, &[&input, &norm_type, &kernel_size, &stride, &ceil_mode]) {
-        return ops::lp_pool3d(input, norm_type, kernel_size, stride, ceil_mode);
-    }
-    fallback(&LP_POOL3D_INFO, &[&input, &norm_type, &kernel_size, &stride, &ceil_mode])
+    calls::adapt_t_f_is_ois_b_to_t(
+        &LP_POOL3D_INFO,
+        ops::lp_pool3d,
+        input,
+        norm_type,
+        kernel_size,
+        stride,
+        ceil_mode,
+    )
 }
 
 /// A back end's kernel of `_fractional_max_pool`.
 pub type FractionalMaxPoolKernel = fn(&args::FractionalMaxPool, [&Tensor; 2]) -> Result<()>;
 /// The kernels of `_fractional_max_pool`.
 pub static FRACTIONAL_MAX_POOL_KERNEL: Kernel<FractionalMaxPoolKernel> =
-    Kernel::new(f::fractional_max_pool_cpu, &[&FRACTIONAL_MAX_POOL]);
+    Kernel::new(f::fractional_max_pool_cpu, &[FRACTIONAL_MAX_POOL.any()]);
 
 fn fractional_max_pool_slot(
     self_: &Tensor,
@@ -2486,11 +2316,13 @@ fn fractional_max_pool_slot(
     random_samples: &Tensor,
 ) -> Result<(Tensor, Tensor)> {
     let given = args::FractionalMaxPool { self_, kernel_size, output_size, random_samples };
-    let m = f::fractional_max_pool_shape(&given)?;
-    let o = [m[0].alloc()?, m[1].alloc()?];
-    if let Some(kernel) = FRACTIONAL_MAX_POOL_KERNEL.of(m[0].device)? {
-        soft(|| kernel(&given, [&o[0], &o[1]]))?;
-    }
+    let m = or_return!(f::fractional_max_pool_shape(&given));
+    let o = [or_return!(m[0].alloc()), or_return!(m[1].alloc())];
+    or_return!(
+        FRACTIONAL_MAX_POOL_KERNEL.run(m[0].device, &mut |kernel: FractionalMaxPoolKernel| -> Result<()> {
+            kernel(&given, [&o[0], &o[1]])
+        })
+    );
     let [o0, o1] = o;
     Ok((o0, o1))
 }
@@ -2531,12 +2363,12 @@ pub(super) static FRACTIONAL_MAX_POOL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fractional_max_pool_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fractional_max_pool(
-        tensor_arg(a, 0)?,
-        &arg::<Vec<i64>>(a, 1)?,
-        &arg::<Vec<i64>>(a, 2)?,
-        tensor_arg(a, 3)?,
-    )?
+    or_return!(ops::fractional_max_pool(
+        or_return!(tensor_arg(a, 0)),
+        &or_return!(arg::<Vec<i64>>(a, 1)),
+        &or_return!(arg::<Vec<i64>>(a, 2)),
+        or_return!(tensor_arg(a, 3))
+    ))
     .into_values()
 }
 fn fractional_max_pool_adaptor(
@@ -2545,12 +2377,9 @@ fn fractional_max_pool_adaptor(
     output_size: &[i64],
     random_samples: &Tensor,
 ) -> Result<(Tensor, Tensor)> {
-    if let Some(_seen) =
-        watched(&FRACTIONAL_MAX_POOL_INFO, &[&self_, &kernel_size, &output_size, &random_samples])
-    {
-        return ops::fractional_max_pool(self_, kernel_size, output_size, random_samples);
-    }
-    fallback(&FRACTIONAL_MAX_POOL_INFO, &[&self_, &kernel_size, &output_size, &random_samples])
+    adapted(&FRACTIONAL_MAX_POOL_INFO, &[&self_, &kernel_size, &output_size, &random_samples], &mut |()| {
+        ops::fractional_max_pool(self_, kernel_size, output_size, random_samples)
+    })
 }
 
 fn fractional_max_pool2d_cpu(
@@ -2626,15 +2455,7 @@ pub(super) static FRACTIONAL_MAX_POOL2D_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fractional_max_pool2d_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fractional_max_pool2d(
-        tensor_arg(a, 0)?,
-        &arg::<Vec<i64>>(a, 1)?,
-        arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
-        arg::<Option<Vec<f64>>>(a, 3)?.as_deref(),
-        arg(a, 4)?,
-        arg::<Option<Tensor>>(a, 5)?.as_ref(),
-    )?
-    .into_values()
+    calls::boxed_t_is_ois_ofs_b_ot_to_t(ops::fractional_max_pool2d, a)
 }
 fn fractional_max_pool2d_adaptor(
     input: &Tensor,
@@ -2644,22 +2465,15 @@ fn fractional_max_pool2d_adaptor(
     return_indices: bool,
     _random_samples: Option<&Tensor>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(
+    calls::adapt_t_is_ois_ofs_b_ot_to_t(
         &FRACTIONAL_MAX_POOL2D_INFO,
-        &[&input, &kernel_size, &output_size, &output_ratio, &return_indices, &_random_samples],
-    ) {
-        return ops::fractional_max_pool2d(
-            input,
-            kernel_size,
-            output_size,
-            output_ratio,
-            return_indices,
-            _random_samples,
-        );
-    }
-    fallback(
-        &FRACTIONAL_MAX_POOL2D_INFO,
-        &[&input, &kernel_size, &output_size, &output_ratio, &return_indices, &_random_samples],
+        ops::fractional_max_pool2d,
+        input,
+        kernel_size,
+        output_size,
+        output_ratio,
+        return_indices,
+        _random_samples,
     )
 }
 
@@ -2724,15 +2538,7 @@ pub(super) static FRACTIONAL_MAX_POOL2D_WITH_INDICES_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fractional_max_pool2d_with_indices_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fractional_max_pool2d_with_indices(
-        tensor_arg(a, 0)?,
-        &arg::<Vec<i64>>(a, 1)?,
-        arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
-        arg::<Option<Vec<f64>>>(a, 3)?.as_deref(),
-        arg(a, 4)?,
-        arg::<Option<Tensor>>(a, 5)?.as_ref(),
-    )?
-    .into_values()
+    calls::boxed_t_is_ois_ofs_b_ot_to_t_t(ops::fractional_max_pool2d_with_indices, a)
 }
 fn fractional_max_pool2d_with_indices_adaptor(
     input: &Tensor,
@@ -2742,22 +2548,15 @@ fn fractional_max_pool2d_with_indices_adaptor(
     return_indices: bool,
     _random_samples: Option<&Tensor>,
 ) -> Result<(Tensor, Tensor)> {
-    if let Some(_seen) = watched(
+    calls::adapt_t_is_ois_ofs_b_ot_to_t_t(
         &FRACTIONAL_MAX_POOL2D_WITH_INDICES_INFO,
-        &[&input, &kernel_size, &output_size, &output_ratio, &return_indices, &_random_samples],
-    ) {
-        return ops::fractional_max_pool2d_with_indices(
-            input,
-            kernel_size,
-            output_size,
-            output_ratio,
-            return_indices,
-            _random_samples,
-        );
-    }
-    fallback(
-        &FRACTIONAL_MAX_POOL2D_WITH_INDICES_INFO,
-        &[&input, &kernel_size, &output_size, &output_ratio, &return_indices, &_random_samples],
+        ops::fractional_max_pool2d_with_indices,
+        input,
+        kernel_size,
+        output_size,
+        output_ratio,
+        return_indices,
+        _random_samples,
     )
 }
 
@@ -2830,15 +2629,7 @@ pub(super) static FRACTIONAL_MAX_POOL3D_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fractional_max_pool3d_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fractional_max_pool3d(
-        tensor_arg(a, 0)?,
-        &arg::<Vec<i64>>(a, 1)?,
-        arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
-        arg::<Option<Vec<f64>>>(a, 3)?.as_deref(),
-        arg(a, 4)?,
-        arg::<Option<Tensor>>(a, 5)?.as_ref(),
-    )?
-    .into_values()
+    calls::boxed_t_is_ois_ofs_b_ot_to_t(ops::fractional_max_pool3d, a)
 }
 fn fractional_max_pool3d_adaptor(
     input: &Tensor,
@@ -2848,22 +2639,15 @@ fn fractional_max_pool3d_adaptor(
     return_indices: bool,
     _random_samples: Option<&Tensor>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(
+    calls::adapt_t_is_ois_ofs_b_ot_to_t(
         &FRACTIONAL_MAX_POOL3D_INFO,
-        &[&input, &kernel_size, &output_size, &output_ratio, &return_indices, &_random_samples],
-    ) {
-        return ops::fractional_max_pool3d(
-            input,
-            kernel_size,
-            output_size,
-            output_ratio,
-            return_indices,
-            _random_samples,
-        );
-    }
-    fallback(
-        &FRACTIONAL_MAX_POOL3D_INFO,
-        &[&input, &kernel_size, &output_size, &output_ratio, &return_indices, &_random_samples],
+        ops::fractional_max_pool3d,
+        input,
+        kernel_size,
+        output_size,
+        output_ratio,
+        return_indices,
+        _random_samples,
     )
 }
 
@@ -2922,15 +2706,7 @@ pub(super) static FRACTIONAL_MAX_POOL3D_WITH_INDICES_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fractional_max_pool3d_with_indices_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fractional_max_pool3d_with_indices(
-        tensor_arg(a, 0)?,
-        &arg::<Vec<i64>>(a, 1)?,
-        arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
-        arg::<Option<Vec<f64>>>(a, 3)?.as_deref(),
-        arg(a, 4)?,
-        arg::<Option<Tensor>>(a, 5)?.as_ref(),
-    )?
-    .into_values()
+    calls::boxed_t_is_ois_ofs_b_ot_to_t_t(ops::fractional_max_pool3d_with_indices, a)
 }
 fn fractional_max_pool3d_with_indices_adaptor(
     input: &Tensor,
@@ -2940,22 +2716,15 @@ fn fractional_max_pool3d_with_indices_adaptor(
     return_indices: bool,
     _random_samples: Option<&Tensor>,
 ) -> Result<(Tensor, Tensor)> {
-    if let Some(_seen) = watched(
+    calls::adapt_t_is_ois_ofs_b_ot_to_t_t(
         &FRACTIONAL_MAX_POOL3D_WITH_INDICES_INFO,
-        &[&input, &kernel_size, &output_size, &output_ratio, &return_indices, &_random_samples],
-    ) {
-        return ops::fractional_max_pool3d_with_indices(
-            input,
-            kernel_size,
-            output_size,
-            output_ratio,
-            return_indices,
-            _random_samples,
-        );
-    }
-    fallback(
-        &FRACTIONAL_MAX_POOL3D_WITH_INDICES_INFO,
-        &[&input, &kernel_size, &output_size, &output_ratio, &return_indices, &_random_samples],
+        ops::fractional_max_pool3d_with_indices,
+        input,
+        kernel_size,
+        output_size,
+        output_ratio,
+        return_indices,
+        _random_samples,
     )
 }
 
@@ -3014,14 +2783,14 @@ pub(super) static FRACTIONAL_MAX_POOL3D_BY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fractional_max_pool3d_by_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fractional_max_pool3d_by(
-        tensor_arg(a, 0)?,
-        &arg::<Vec<i64>>(a, 1)?,
-        arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg::<Option<Tensor>>(a, 5)?.as_ref(),
-    )?
+    or_return!(ops::fractional_max_pool3d_by(
+        or_return!(tensor_arg(a, 0)),
+        &or_return!(arg::<Vec<i64>>(a, 1)),
+        or_return!(arg::<Option<Vec<i64>>>(a, 2)).as_deref(),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg::<Option<Tensor>>(a, 5)).as_ref()
+    ))
     .into_values()
 }
 fn fractional_max_pool3d_by_adaptor(
@@ -3032,22 +2801,19 @@ fn fractional_max_pool3d_by_adaptor(
     return_indices: bool,
     _random_samples: Option<&Tensor>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(
+    adapted(
         &FRACTIONAL_MAX_POOL3D_BY_INFO,
         &[&input, &kernel_size, &output_size, &output_ratio, &return_indices, &_random_samples],
-    ) {
-        return ops::fractional_max_pool3d_by(
-            input,
-            kernel_size,
-            output_size,
-            output_ratio,
-            return_indices,
-            _random_samples,
-        );
-    }
-    fallback(
-        &FRACTIONAL_MAX_POOL3D_BY_INFO,
-        &[&input, &kernel_size, &output_size, &output_ratio, &return_indices, &_random_samples],
+        &mut |()| {
+            ops::fractional_max_pool3d_by(
+                input,
+                kernel_size,
+                output_size,
+                output_ratio,
+                return_indices,
+                _random_samples,
+            )
+        },
     )
 }
 
@@ -3106,14 +2872,14 @@ pub(super) static FRACTIONAL_MAX_POOL3D_WITH_INDICES_BY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fractional_max_pool3d_with_indices_by_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fractional_max_pool3d_with_indices_by(
-        tensor_arg(a, 0)?,
-        &arg::<Vec<i64>>(a, 1)?,
-        arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg::<Option<Tensor>>(a, 5)?.as_ref(),
-    )?
+    or_return!(ops::fractional_max_pool3d_with_indices_by(
+        or_return!(tensor_arg(a, 0)),
+        &or_return!(arg::<Vec<i64>>(a, 1)),
+        or_return!(arg::<Option<Vec<i64>>>(a, 2)).as_deref(),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg::<Option<Tensor>>(a, 5)).as_ref()
+    ))
     .into_values()
 }
 fn fractional_max_pool3d_with_indices_by_adaptor(
@@ -3124,21 +2890,18 @@ fn fractional_max_pool3d_with_indices_by_adaptor(
     return_indices: bool,
     _random_samples: Option<&Tensor>,
 ) -> Result<(Tensor, Tensor)> {
-    if let Some(_seen) = watched(
+    adapted(
         &FRACTIONAL_MAX_POOL3D_WITH_INDICES_BY_INFO,
         &[&input, &kernel_size, &output_size, &output_ratio, &return_indices, &_random_samples],
-    ) {
-        return ops::fractional_max_pool3d_with_indices_by(
-            input,
-            kernel_size,
-            output_size,
-            output_ratio,
-            return_indices,
-            _random_samples,
-        );
-    }
-    fallback(
-        &FRACTIONAL_MAX_POOL3D_WITH_INDICES_BY_INFO,
-        &[&input, &kernel_size, &output_size, &output_ratio, &return_indices, &_random_samples],
+        &mut |()| {
+            ops::fractional_max_pool3d_with_indices_by(
+                input,
+                kernel_size,
+                output_size,
+                output_ratio,
+                return_indices,
+                _random_samples,
+            )
+        },
     )
 }

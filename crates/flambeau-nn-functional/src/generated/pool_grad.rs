@@ -26,8 +26,8 @@ impl Backward for MaxPoolBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let kernel_size = &self.kernel_size[..];
         let self_sizes = &self.self_sizes[..];
-        let result1 = &self.result1.unpack_last(cx, "result1")?;
-        let g0 = Some(plane_scatter(grad, result1, self_sizes, kernel_size.len())?);
+        let result1 = &or_return!(self.result1.unpack_last(cx, "result1"));
+        let g0 = Some(or_return!(plane_scatter(grad, result1, self_sizes, kernel_size.len())));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -43,8 +43,10 @@ pub(super) fn max_pool_autograd(
     ceil_mode: bool,
 ) -> Result<(Tensor, Tensor)> {
     let rec = rt::recording(&[self_]);
-    let (mut out0, out1) =
-        rt::below(|| ops::max_pool(self_, kernel_size, stride, padding, dilation, ceil_mode))?;
+    let (mut out0, out1) = or_return!({
+        let _below = rt::Below::new();
+        ops::max_pool(self_, kernel_size, stride, padding, dilation, ceil_mode)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = MaxPoolBackward {
@@ -55,16 +57,16 @@ pub(super) fn max_pool_autograd(
         rt::record(&mut out0, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
+        let t = {
             let duals: &[&Tensor] = &[self_];
-            rt::transposed(duals, &[self_], |mut a| {
+            rt::transposed(duals, &[self_], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
                 let self_ = a.one()?;
                 let r = ops::max_pool(self_, kernel_size, stride, padding, dilation, ceil_mode)?;
                 Ok(vec![r.0])
             })
-        })?;
+        }?;
         for (o, t) in [&out0].into_iter().zip(t) {
-            rt::set_tangent(o, Some(t))?;
+            rt::set_tangent(o, Ok(Some(t)))?;
         }
     }
     Ok((out0, out1))
@@ -82,8 +84,8 @@ impl Backward for AdaptiveMaxPoolBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let output_size = &self.output_size[..];
         let self_sizes = &self.self_sizes[..];
-        let result1 = &self.result1.unpack_last(cx, "result1")?;
-        let g0 = Some(plane_scatter(grad, result1, self_sizes, output_size.len())?);
+        let result1 = &or_return!(self.result1.unpack_last(cx, "result1"));
+        let g0 = Some(or_return!(plane_scatter(grad, result1, self_sizes, output_size.len())));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -92,7 +94,10 @@ impl Backward for AdaptiveMaxPoolBackward {
 }
 pub(super) fn adaptive_max_pool_autograd(self_: &Tensor, output_size: &[i64]) -> Result<(Tensor, Tensor)> {
     let rec = rt::recording(&[self_]);
-    let (mut out0, out1) = rt::below(|| ops::adaptive_max_pool(self_, output_size))?;
+    let (mut out0, out1) = or_return!({
+        let _below = rt::Below::new();
+        ops::adaptive_max_pool(self_, output_size)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = AdaptiveMaxPoolBackward {
@@ -103,16 +108,16 @@ pub(super) fn adaptive_max_pool_autograd(self_: &Tensor, output_size: &[i64]) ->
         rt::record(&mut out0, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
+        let t = {
             let duals: &[&Tensor] = &[self_];
-            rt::transposed(duals, &[self_], |mut a| {
+            rt::transposed(duals, &[self_], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
                 let self_ = a.one()?;
                 let r = ops::adaptive_max_pool(self_, output_size)?;
                 Ok(vec![r.0])
             })
-        })?;
+        }?;
         for (o, t) in [&out0].into_iter().zip(t) {
-            rt::set_tangent(o, Some(t))?;
+            rt::set_tangent(o, Ok(Some(t)))?;
         }
     }
     Ok((out0, out1))
@@ -128,8 +133,8 @@ impl Backward for PlaneScatterBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let spatial = self.spatial;
-        let indices = &self.indices.unpack_last(cx, "indices")?;
-        let g0 = Some(crate::ops::plane_gather(grad, indices, spatial)?);
+        let indices = &or_return!(self.indices.unpack_last(cx, "indices"));
+        let g0 = Some(or_return!(crate::ops::plane_gather(grad, indices, spatial)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -144,7 +149,7 @@ fn plane_scatter_tangent(
     sizes: &[i64],
     spatial: i64,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
+    rt::jvp_one(&mut |()| -> Result<Option<Tensor>> {
         let self_t_ = rt::tangent_or_zeros(self_)?;
         let self_t = &self_t_;
         ok(crate::ops::plane_scatter(&self_t, indices, sizes, spatial)).map(Some)
@@ -159,16 +164,19 @@ pub(super) fn plane_scatter_autograd(
 ) -> Result<Tensor> {
     rt::not_differentiable("_plane_scatter", "indices", indices)?;
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::plane_scatter(self_, indices, sizes, spatial))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::plane_scatter(self_, indices, sizes, spatial)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = PlaneScatterBackward { indices: Saved::input(indices), spatial };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = plane_scatter_tangent(self_, indices, sizes, spatial)?;
-        rt::set_tangent(&out, t)?;
+        let t = plane_scatter_tangent(self_, indices, sizes, spatial);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -183,8 +191,8 @@ impl Backward for PlaneUnpoolBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let spatial = self.spatial;
-        let indices = &self.indices.unpack_last(cx, "indices")?;
-        let g0 = Some(crate::ops::plane_gather(grad, indices, spatial)?);
+        let indices = &or_return!(self.indices.unpack_last(cx, "indices"));
+        let g0 = Some(or_return!(crate::ops::plane_gather(grad, indices, spatial)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -199,7 +207,7 @@ fn plane_unpool_tangent(
     sizes: &[i64],
     spatial: i64,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
+    rt::jvp_one(&mut |()| -> Result<Option<Tensor>> {
         let self_t_ = rt::tangent_or_zeros(self_)?;
         let self_t = &self_t_;
         ok(crate::ops::plane_unpool(&self_t, indices, sizes, spatial)).map(Some)
@@ -214,16 +222,19 @@ pub(super) fn plane_unpool_autograd(
 ) -> Result<Tensor> {
     rt::not_differentiable("_plane_unpool", "indices", indices)?;
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::plane_unpool(self_, indices, sizes, spatial))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::plane_unpool(self_, indices, sizes, spatial)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = PlaneUnpoolBackward { indices: Saved::input(indices), spatial };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = plane_unpool_tangent(self_, indices, sizes, spatial)?;
-        rt::set_tangent(&out, t)?;
+        let t = plane_unpool_tangent(self_, indices, sizes, spatial);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -240,8 +251,8 @@ impl Backward for PlaneGatherBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let self_sizes = &self.self_sizes[..];
         let spatial = self.spatial;
-        let indices = &self.indices.unpack_last(cx, "indices")?;
-        let g0 = Some(plane_scatter(grad, indices, self_sizes, spatial as usize)?);
+        let indices = &or_return!(self.indices.unpack_last(cx, "indices"));
+        let g0 = Some(or_return!(plane_scatter(grad, indices, self_sizes, spatial as usize)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -251,7 +262,7 @@ impl Backward for PlaneGatherBackward {
 #[cold]
 #[inline(never)]
 fn plane_gather_tangent(self_: &Tensor, indices: &Tensor, spatial: i64) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
+    rt::jvp_one(&mut |()| -> Result<Option<Tensor>> {
         let self_t_ = rt::tangent_or_zeros(self_)?;
         let self_t = &self_t_;
         ok(crate::ops::plane_gather(&self_t, indices, spatial)).map(Some)
@@ -261,7 +272,10 @@ fn plane_gather_tangent(self_: &Tensor, indices: &Tensor, spatial: i64) -> Resul
 pub(super) fn plane_gather_autograd(self_: &Tensor, indices: &Tensor, spatial: i64) -> Result<Tensor> {
     rt::not_differentiable("_plane_gather", "indices", indices)?;
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::plane_gather(self_, indices, spatial))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::plane_gather(self_, indices, spatial)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = PlaneGatherBackward {
@@ -269,12 +283,12 @@ pub(super) fn plane_gather_autograd(self_: &Tensor, indices: &Tensor, spatial: i
             self_sizes: size_vec(self_.sizes()),
             spatial,
         };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = plane_gather_tangent(self_, indices, spatial)?;
-        rt::set_tangent(&out, t)?;
+        let t = plane_gather_tangent(self_, indices, spatial);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -300,7 +314,7 @@ impl Backward for AvgPoolBackward {
         let padding = &self.padding[..];
         let self_sizes = &self.self_sizes[..];
         let stride = &self.stride[..];
-        let g0 = Some(crate::ops::avg_pool_backward(
+        let g0 = Some(or_return!(crate::ops::avg_pool_backward(
             grad,
             self_sizes,
             kernel_size,
@@ -308,8 +322,8 @@ impl Backward for AvgPoolBackward {
             padding,
             ceil_mode,
             count_include_pad,
-            divisor_override,
-        )?);
+            divisor_override
+        )));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
@@ -324,7 +338,7 @@ fn avg_pool_tangent(
     count_include_pad: bool,
     divisor_override: Option<i64>,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
+    rt::jvp_one(&mut |()| -> Result<Option<Tensor>> {
         let self_t = rt::tangent_or_zeros(self_)?;
         ops::avg_pool(&self_t, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
             .map(Some)
@@ -341,9 +355,10 @@ pub(super) fn avg_pool_autograd(
     divisor_override: Option<i64>,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| {
+    let mut out = or_return!({
+        let _below = rt::Below::new();
         ops::avg_pool(self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
-    })?;
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = AvgPoolBackward {
@@ -366,8 +381,8 @@ pub(super) fn avg_pool_autograd(
             ceil_mode,
             count_include_pad,
             divisor_override,
-        )?;
-        rt::set_tangent(&out, t)?;
+        );
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -391,15 +406,15 @@ impl Backward for AvgPoolBackwardBackward {
         let kernel_size = &self.kernel_size[..];
         let padding = &self.padding[..];
         let stride = &self.stride[..];
-        let g0 = Some(crate::ops::avg_pool(
+        let g0 = Some(or_return!(crate::ops::avg_pool(
             grad,
             kernel_size,
             stride,
             padding,
             ceil_mode,
             count_include_pad,
-            divisor_override,
-        )?);
+            divisor_override
+        )));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
@@ -415,7 +430,7 @@ fn avg_pool_backward_tangent(
     count_include_pad: bool,
     divisor_override: Option<i64>,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
+    rt::jvp_one(&mut |()| -> Result<Option<Tensor>> {
         let grad_output_t = rt::tangent_or_zeros(grad_output)?;
         ops::avg_pool_backward(
             &grad_output_t,
@@ -442,7 +457,8 @@ pub(super) fn avg_pool_backward_autograd(
     divisor_override: Option<i64>,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output]);
-    let mut out = rt::below(|| {
+    let mut out = or_return!({
+        let _below = rt::Below::new();
         ops::avg_pool_backward(
             grad_output,
             input_sizes,
@@ -453,7 +469,7 @@ pub(super) fn avg_pool_backward_autograd(
             count_include_pad,
             divisor_override,
         )
-    })?;
+    });
     if rec {
         let edges = Edges::of([Some(grad_output)]);
         let body = AvgPoolBackwardBackward {
@@ -476,8 +492,8 @@ pub(super) fn avg_pool_backward_autograd(
             ceil_mode,
             count_include_pad,
             divisor_override,
-        )?;
-        rt::set_tangent(&out, t)?;
+        );
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -493,14 +509,18 @@ impl Backward for AdaptiveAvgPoolBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let output_size = &self.output_size[..];
         let self_sizes = &self.self_sizes[..];
-        let g0 = Some(crate::ops::adaptive_avg_pool_backward(grad, self_sizes, output_size.len() as i64)?);
+        let g0 = Some(or_return!(crate::ops::adaptive_avg_pool_backward(
+            grad,
+            self_sizes,
+            output_size.len() as i64
+        )));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 #[cold]
 #[inline(never)]
 fn adaptive_avg_pool_tangent(self_: &Tensor, output_size: &[i64]) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
+    rt::jvp_one(&mut |()| -> Result<Option<Tensor>> {
         let self_t = rt::tangent_or_zeros(self_)?;
         ops::adaptive_avg_pool(&self_t, output_size).map(Some)
     })
@@ -508,7 +528,10 @@ fn adaptive_avg_pool_tangent(self_: &Tensor, output_size: &[i64]) -> Result<Opti
 
 pub(super) fn adaptive_avg_pool_autograd(self_: &Tensor, output_size: &[i64]) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::adaptive_avg_pool(self_, output_size))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::adaptive_avg_pool(self_, output_size)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = AdaptiveAvgPoolBackward {
@@ -518,8 +541,8 @@ pub(super) fn adaptive_avg_pool_autograd(self_: &Tensor, output_size: &[i64]) ->
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = adaptive_avg_pool_tangent(self_, output_size)?;
-        rt::set_tangent(&out, t)?;
+        let t = adaptive_avg_pool_tangent(self_, output_size);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -535,10 +558,10 @@ impl Backward for AdaptiveAvgPoolBackwardBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let grad_output_sizes = &self.grad_output_sizes[..];
         let spatial = self.spatial;
-        let g0 = Some(crate::ops::adaptive_avg_pool(
+        let g0 = Some(or_return!(crate::ops::adaptive_avg_pool(
             grad,
-            &grad_output_sizes[grad_output_sizes.len() - spatial as usize..],
-        )?);
+            &grad_output_sizes[grad_output_sizes.len() - spatial as usize..]
+        )));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
@@ -549,7 +572,7 @@ fn adaptive_avg_pool_backward_tangent(
     input_sizes: &[i64],
     spatial: i64,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
+    rt::jvp_one(&mut |()| -> Result<Option<Tensor>> {
         let grad_output_t = rt::tangent_or_zeros(grad_output)?;
         ops::adaptive_avg_pool_backward(&grad_output_t, input_sizes, spatial).map(Some)
     })
@@ -561,7 +584,10 @@ pub(super) fn adaptive_avg_pool_backward_autograd(
     spatial: i64,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output]);
-    let mut out = rt::below(|| ops::adaptive_avg_pool_backward(grad_output, input_sizes, spatial))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::adaptive_avg_pool_backward(grad_output, input_sizes, spatial)
+    });
     if rec {
         let edges = Edges::of([Some(grad_output)]);
         let body =
@@ -569,8 +595,8 @@ pub(super) fn adaptive_avg_pool_backward_autograd(
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output]) {
-        let t = adaptive_avg_pool_backward_tangent(grad_output, input_sizes, spatial)?;
-        rt::set_tangent(&out, t)?;
+        let t = adaptive_avg_pool_backward_tangent(grad_output, input_sizes, spatial);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -587,8 +613,8 @@ impl Backward for FractionalMaxPoolBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let kernel_size = &self.kernel_size[..];
         let self_sizes = &self.self_sizes[..];
-        let result1 = &self.result1.unpack_last(cx, "result1")?;
-        let g0 = Some(plane_scatter(grad, result1, self_sizes, kernel_size.len())?);
+        let result1 = &or_return!(self.result1.unpack_last(cx, "result1"));
+        let g0 = Some(or_return!(plane_scatter(grad, result1, self_sizes, kernel_size.len())));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -603,8 +629,10 @@ pub(super) fn fractional_max_pool_autograd(
 ) -> Result<(Tensor, Tensor)> {
     rt::not_differentiable("_fractional_max_pool", "random_samples", random_samples)?;
     let rec = rt::recording(&[self_]);
-    let (mut out0, out1) =
-        rt::below(|| ops::fractional_max_pool(self_, kernel_size, output_size, random_samples))?;
+    let (mut out0, out1) = or_return!({
+        let _below = rt::Below::new();
+        ops::fractional_max_pool(self_, kernel_size, output_size, random_samples)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = FractionalMaxPoolBackward {
@@ -615,16 +643,16 @@ pub(super) fn fractional_max_pool_autograd(
         rt::record(&mut out0, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
+        let t = {
             let duals: &[&Tensor] = &[self_];
-            rt::transposed(duals, &[self_], |mut a| {
+            rt::transposed(duals, &[self_], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
                 let self_ = a.one()?;
                 let r = ops::fractional_max_pool(self_, kernel_size, output_size, random_samples)?;
                 Ok(vec![r.0])
             })
-        })?;
+        }?;
         for (o, t) in [&out0].into_iter().zip(t) {
-            rt::set_tangent(o, Some(t))?;
+            rt::set_tangent(o, Ok(Some(t)))?;
         }
     }
     Ok((out0, out1))

@@ -3,7 +3,7 @@
 //! Operators of the family `rnn`.
 
 #[allow(unused_imports)]
-use super::{D, a, args, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, calls, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::rnn as f;
 
@@ -49,17 +49,17 @@ pub(super) static LSTM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn lstm_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::lstm(
-        tensor_arg(a, 0)?,
-        &arg::<Vec<Tensor>>(a, 1)?,
-        &arg::<Vec<Tensor>>(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-        arg(a, 7)?,
-        arg(a, 8)?,
-    )?
+    or_return!(ops::lstm(
+        or_return!(tensor_arg(a, 0)),
+        &or_return!(arg::<Vec<Tensor>>(a, 1)),
+        &or_return!(arg::<Vec<Tensor>>(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5)),
+        or_return!(arg(a, 6)),
+        or_return!(arg(a, 7)),
+        or_return!(arg(a, 8))
+    ))
     .into_values()
 }
 fn lstm_adaptor(
@@ -73,25 +73,12 @@ fn lstm_adaptor(
     bidirectional: bool,
     batch_first: bool,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    if let Some(_seen) = watched(
+    adapted(
         &LSTM_INFO,
         &[&input, &hx, &params, &has_biases, &num_layers, &dropout, &train, &bidirectional, &batch_first],
-    ) {
-        return ops::lstm(
-            input,
-            hx,
-            params,
-            has_biases,
-            num_layers,
-            dropout,
-            train,
-            bidirectional,
-            batch_first,
-        );
-    }
-    fallback(
-        &LSTM_INFO,
-        &[&input, &hx, &params, &has_biases, &num_layers, &dropout, &train, &bidirectional, &batch_first],
+        &mut |()| {
+            ops::lstm(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first)
+        },
     )
 }
 
@@ -147,17 +134,17 @@ pub(super) static LSTM_PACKED_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn lstm_packed_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::lstm_packed(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        &arg::<Vec<Tensor>>(a, 2)?,
-        &arg::<Vec<Tensor>>(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-        arg(a, 7)?,
-        arg(a, 8)?,
-    )?
+    or_return!(ops::lstm_packed(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        &or_return!(arg::<Vec<Tensor>>(a, 2)),
+        &or_return!(arg::<Vec<Tensor>>(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5)),
+        or_return!(arg(a, 6)),
+        or_return!(arg(a, 7)),
+        or_return!(arg(a, 8))
+    ))
     .into_values()
 }
 fn lstm_packed_adaptor(
@@ -171,25 +158,22 @@ fn lstm_packed_adaptor(
     train: bool,
     bidirectional: bool,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    if let Some(_seen) = watched(
+    adapted(
         &LSTM_PACKED_INFO,
         &[&data, &batch_sizes, &hx, &params, &has_biases, &num_layers, &dropout, &train, &bidirectional],
-    ) {
-        return ops::lstm_packed(
-            data,
-            batch_sizes,
-            hx,
-            params,
-            has_biases,
-            num_layers,
-            dropout,
-            train,
-            bidirectional,
-        );
-    }
-    fallback(
-        &LSTM_PACKED_INFO,
-        &[&data, &batch_sizes, &hx, &params, &has_biases, &num_layers, &dropout, &train, &bidirectional],
+        &mut |()| {
+            ops::lstm_packed(
+                data,
+                batch_sizes,
+                hx,
+                params,
+                has_biases,
+                num_layers,
+                dropout,
+                train,
+                bidirectional,
+            )
+        },
     )
 }
 
@@ -235,18 +219,7 @@ pub(super) static GRU_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn gru_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::gru(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        &arg::<Vec<Tensor>>(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-        arg(a, 7)?,
-        arg(a, 8)?,
-    )?
-    .into_values()
+    calls::boxed_t_t_ts_b_i_f_b_b_b_to_t_t(ops::gru, a)
 }
 fn gru_adaptor(
     input: &Tensor,
@@ -259,25 +232,18 @@ fn gru_adaptor(
     bidirectional: bool,
     batch_first: bool,
 ) -> Result<(Tensor, Tensor)> {
-    if let Some(_seen) = watched(
+    calls::adapt_t_t_ts_b_i_f_b_b_b_to_t_t(
         &GRU_INFO,
-        &[&input, &hx, &params, &has_biases, &num_layers, &dropout, &train, &bidirectional, &batch_first],
-    ) {
-        return ops::gru(
-            input,
-            hx,
-            params,
-            has_biases,
-            num_layers,
-            dropout,
-            train,
-            bidirectional,
-            batch_first,
-        );
-    }
-    fallback(
-        &GRU_INFO,
-        &[&input, &hx, &params, &has_biases, &num_layers, &dropout, &train, &bidirectional, &batch_first],
+        ops::gru,
+        input,
+        hx,
+        params,
+        has_biases,
+        num_layers,
+        dropout,
+        train,
+        bidirectional,
+        batch_first,
     )
 }
 
@@ -323,18 +289,7 @@ pub(super) static GRU_PACKED_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn gru_packed_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::gru_packed(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        tensor_arg(a, 2)?,
-        &arg::<Vec<Tensor>>(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-        arg(a, 7)?,
-        arg(a, 8)?,
-    )?
-    .into_values()
+    calls::boxed_t_t_t_ts_b_i_f_b_b_to_t_t(ops::gru_packed, a)
 }
 fn gru_packed_adaptor(
     data: &Tensor,
@@ -347,25 +302,18 @@ fn gru_packed_adaptor(
     train: bool,
     bidirectional: bool,
 ) -> Result<(Tensor, Tensor)> {
-    if let Some(_seen) = watched(
+    calls::adapt_t_t_t_ts_b_i_f_b_b_to_t_t(
         &GRU_PACKED_INFO,
-        &[&data, &batch_sizes, &hx, &params, &has_biases, &num_layers, &dropout, &train, &bidirectional],
-    ) {
-        return ops::gru_packed(
-            data,
-            batch_sizes,
-            hx,
-            params,
-            has_biases,
-            num_layers,
-            dropout,
-            train,
-            bidirectional,
-        );
-    }
-    fallback(
-        &GRU_PACKED_INFO,
-        &[&data, &batch_sizes, &hx, &params, &has_biases, &num_layers, &dropout, &train, &bidirectional],
+        ops::gru_packed,
+        data,
+        batch_sizes,
+        hx,
+        params,
+        has_biases,
+        num_layers,
+        dropout,
+        train,
+        bidirectional,
     )
 }
 
@@ -411,18 +359,7 @@ pub(super) static RNN_TANH_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn rnn_tanh_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::rnn_tanh(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        &arg::<Vec<Tensor>>(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-        arg(a, 7)?,
-        arg(a, 8)?,
-    )?
-    .into_values()
+    calls::boxed_t_t_ts_b_i_f_b_b_b_to_t_t(ops::rnn_tanh, a)
 }
 fn rnn_tanh_adaptor(
     input: &Tensor,
@@ -435,25 +372,18 @@ fn rnn_tanh_adaptor(
     bidirectional: bool,
     batch_first: bool,
 ) -> Result<(Tensor, Tensor)> {
-    if let Some(_seen) = watched(
+    calls::adapt_t_t_ts_b_i_f_b_b_b_to_t_t(
         &RNN_TANH_INFO,
-        &[&input, &hx, &params, &has_biases, &num_layers, &dropout, &train, &bidirectional, &batch_first],
-    ) {
-        return ops::rnn_tanh(
-            input,
-            hx,
-            params,
-            has_biases,
-            num_layers,
-            dropout,
-            train,
-            bidirectional,
-            batch_first,
-        );
-    }
-    fallback(
-        &RNN_TANH_INFO,
-        &[&input, &hx, &params, &has_biases, &num_layers, &dropout, &train, &bidirectional, &batch_first],
+        ops::rnn_tanh,
+        input,
+        hx,
+        params,
+        has_biases,
+        num_layers,
+        dropout,
+        train,
+        bidirectional,
+        batch_first,
     )
 }
 
@@ -500,18 +430,7 @@ pub(super) static RNN_TANH_PACKED_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn rnn_tanh_packed_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::rnn_tanh_packed(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        tensor_arg(a, 2)?,
-        &arg::<Vec<Tensor>>(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-        arg(a, 7)?,
-        arg(a, 8)?,
-    )?
-    .into_values()
+    calls::boxed_t_t_t_ts_b_i_f_b_b_to_t_t(ops::rnn_tanh_packed, a)
 }
 fn rnn_tanh_packed_adaptor(
     data: &Tensor,
@@ -524,25 +443,18 @@ fn rnn_tanh_packed_adaptor(
     train: bool,
     bidirectional: bool,
 ) -> Result<(Tensor, Tensor)> {
-    if let Some(_seen) = watched(
+    calls::adapt_t_t_t_ts_b_i_f_b_b_to_t_t(
         &RNN_TANH_PACKED_INFO,
-        &[&data, &batch_sizes, &hx, &params, &has_biases, &num_layers, &dropout, &train, &bidirectional],
-    ) {
-        return ops::rnn_tanh_packed(
-            data,
-            batch_sizes,
-            hx,
-            params,
-            has_biases,
-            num_layers,
-            dropout,
-            train,
-            bidirectional,
-        );
-    }
-    fallback(
-        &RNN_TANH_PACKED_INFO,
-        &[&data, &batch_sizes, &hx, &params, &has_biases, &num_layers, &dropout, &train, &bidirectional],
+        ops::rnn_tanh_packed,
+        data,
+        batch_sizes,
+        hx,
+        params,
+        has_biases,
+        num_layers,
+        dropout,
+        train,
+        bidirectional,
     )
 }
 
@@ -588,18 +500,7 @@ pub(super) static RNN_RELU_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn rnn_relu_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::rnn_relu(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        &arg::<Vec<Tensor>>(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-        arg(a, 7)?,
-        arg(a, 8)?,
-    )?
-    .into_values()
+    calls::boxed_t_t_ts_b_i_f_b_b_b_to_t_t(ops::rnn_relu, a)
 }
 fn rnn_relu_adaptor(
     input: &Tensor,
@@ -612,25 +513,18 @@ fn rnn_relu_adaptor(
     bidirectional: bool,
     batch_first: bool,
 ) -> Result<(Tensor, Tensor)> {
-    if let Some(_seen) = watched(
+    calls::adapt_t_t_ts_b_i_f_b_b_b_to_t_t(
         &RNN_RELU_INFO,
-        &[&input, &hx, &params, &has_biases, &num_layers, &dropout, &train, &bidirectional, &batch_first],
-    ) {
-        return ops::rnn_relu(
-            input,
-            hx,
-            params,
-            has_biases,
-            num_layers,
-            dropout,
-            train,
-            bidirectional,
-            batch_first,
-        );
-    }
-    fallback(
-        &RNN_RELU_INFO,
-        &[&input, &hx, &params, &has_biases, &num_layers, &dropout, &train, &bidirectional, &batch_first],
+        ops::rnn_relu,
+        input,
+        hx,
+        params,
+        has_biases,
+        num_layers,
+        dropout,
+        train,
+        bidirectional,
+        batch_first,
     )
 }
 
@@ -677,18 +571,7 @@ pub(super) static RNN_RELU_PACKED_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn rnn_relu_packed_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::rnn_relu_packed(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        tensor_arg(a, 2)?,
-        &arg::<Vec<Tensor>>(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-        arg(a, 7)?,
-        arg(a, 8)?,
-    )?
-    .into_values()
+    calls::boxed_t_t_t_ts_b_i_f_b_b_to_t_t(ops::rnn_relu_packed, a)
 }
 fn rnn_relu_packed_adaptor(
     data: &Tensor,
@@ -701,25 +584,18 @@ fn rnn_relu_packed_adaptor(
     train: bool,
     bidirectional: bool,
 ) -> Result<(Tensor, Tensor)> {
-    if let Some(_seen) = watched(
+    calls::adapt_t_t_t_ts_b_i_f_b_b_to_t_t(
         &RNN_RELU_PACKED_INFO,
-        &[&data, &batch_sizes, &hx, &params, &has_biases, &num_layers, &dropout, &train, &bidirectional],
-    ) {
-        return ops::rnn_relu_packed(
-            data,
-            batch_sizes,
-            hx,
-            params,
-            has_biases,
-            num_layers,
-            dropout,
-            train,
-            bidirectional,
-        );
-    }
-    fallback(
-        &RNN_RELU_PACKED_INFO,
-        &[&data, &batch_sizes, &hx, &params, &has_biases, &num_layers, &dropout, &train, &bidirectional],
+        ops::rnn_relu_packed,
+        data,
+        batch_sizes,
+        hx,
+        params,
+        has_biases,
+        num_layers,
+        dropout,
+        train,
+        bidirectional,
     )
 }
 
@@ -727,7 +603,7 @@ fn rnn_relu_packed_adaptor(
 pub type RecurrentLayerKernel = fn(&args::RecurrentLayer, [&Tensor; 3]) -> Result<()>;
 /// The kernels of `_recurrent_layer`.
 pub static RECURRENT_LAYER_KERNEL: Kernel<RecurrentLayerKernel> =
-    Kernel::new(f::recurrent_layer_cpu, &[&RECURRENT_LAYER]);
+    Kernel::new(f::recurrent_layer_cpu, &[RECURRENT_LAYER.any()]);
 
 fn recurrent_layer_slot(
     input: &Tensor,
@@ -744,11 +620,11 @@ fn recurrent_layer_slot(
 ) -> Result<(Tensor, Tensor, Tensor)> {
     let given =
         args::RecurrentLayer { input, hx, c0, w_ih, w_hh, b_ih, b_hh, w_hr, batch_sizes, mode, reverse };
-    let m = f::recurrent_layer_shape(&given)?;
-    let o = [m[0].alloc()?, m[1].alloc()?, m[2].alloc()?];
-    if let Some(kernel) = RECURRENT_LAYER_KERNEL.of(m[0].device)? {
-        soft(|| kernel(&given, [&o[0], &o[1], &o[2]]))?;
-    }
+    let m = or_return!(f::recurrent_layer_shape(&given));
+    let o = [or_return!(m[0].alloc()), or_return!(m[1].alloc()), or_return!(m[2].alloc())];
+    or_return!(RECURRENT_LAYER_KERNEL.run(m[0].device, &mut |kernel: RecurrentLayerKernel| -> Result<()> {
+        kernel(&given, [&o[0], &o[1], &o[2]])
+    }));
     let [o0, o1, o2] = o;
     Ok((o0, o1, o2))
 }
@@ -808,19 +684,19 @@ pub(super) static RECURRENT_LAYER_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn recurrent_layer_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::recurrent_layer(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        arg::<Option<Tensor>>(a, 2)?.as_ref(),
-        tensor_arg(a, 3)?,
-        tensor_arg(a, 4)?,
-        arg::<Option<Tensor>>(a, 5)?.as_ref(),
-        arg::<Option<Tensor>>(a, 6)?.as_ref(),
-        arg::<Option<Tensor>>(a, 7)?.as_ref(),
-        &arg::<Vec<i64>>(a, 8)?,
-        arg(a, 9)?,
-        arg(a, 10)?,
-    )?
+    or_return!(ops::recurrent_layer(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(arg::<Option<Tensor>>(a, 2)).as_ref(),
+        or_return!(tensor_arg(a, 3)),
+        or_return!(tensor_arg(a, 4)),
+        or_return!(arg::<Option<Tensor>>(a, 5)).as_ref(),
+        or_return!(arg::<Option<Tensor>>(a, 6)).as_ref(),
+        or_return!(arg::<Option<Tensor>>(a, 7)).as_ref(),
+        &or_return!(arg::<Vec<i64>>(a, 8)),
+        or_return!(arg(a, 9)),
+        or_return!(arg(a, 10))
+    ))
     .into_values()
 }
 fn recurrent_layer_adaptor(
@@ -836,15 +712,12 @@ fn recurrent_layer_adaptor(
     mode: i64,
     reverse: bool,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    if let Some(_seen) = watched(
+    adapted(
         &RECURRENT_LAYER_INFO,
         &[&input, &hx, &c0, &w_ih, &w_hh, &b_ih, &b_hh, &w_hr, &batch_sizes, &mode, &reverse],
-    ) {
-        return ops::recurrent_layer(input, hx, c0, w_ih, w_hh, b_ih, b_hh, w_hr, batch_sizes, mode, reverse);
-    }
-    fallback(
-        &RECURRENT_LAYER_INFO,
-        &[&input, &hx, &c0, &w_ih, &w_hh, &b_ih, &b_hh, &w_hr, &batch_sizes, &mode, &reverse],
+        &mut |()| {
+            ops::recurrent_layer(input, hx, c0, w_ih, w_hh, b_ih, b_hh, w_hr, batch_sizes, mode, reverse)
+        },
     )
 }
 
@@ -852,7 +725,7 @@ fn recurrent_layer_adaptor(
 pub type RecurrentLayerBackwardKernel = fn(&args::RecurrentLayerBackward, [&Tensor; 4]) -> Result<()>;
 /// The kernels of `_recurrent_layer_backward`.
 pub static RECURRENT_LAYER_BACKWARD_KERNEL: Kernel<RecurrentLayerBackwardKernel> =
-    Kernel::new(f::recurrent_layer_backward_cpu, &[&RECURRENT_LAYER_BACKWARD]);
+    Kernel::new(f::recurrent_layer_backward_cpu, &[RECURRENT_LAYER_BACKWARD.any()]);
 
 fn recurrent_layer_backward_slot(
     grad_output: Option<&Tensor>,
@@ -882,11 +755,19 @@ fn recurrent_layer_backward_slot(
         mode,
         reverse,
     };
-    let m = f::recurrent_layer_backward_shape(&given)?;
-    let o = [m[0].alloc()?, m[1].alloc()?, m[2].alloc()?, m[3].alloc()?];
-    if let Some(kernel) = RECURRENT_LAYER_BACKWARD_KERNEL.of(m[0].device)? {
-        soft(|| kernel(&given, [&o[0], &o[1], &o[2], &o[3]]))?;
-    }
+    let m = or_return!(f::recurrent_layer_backward_shape(&given));
+    let o = [
+        or_return!(m[0].alloc()),
+        or_return!(m[1].alloc()),
+        or_return!(m[2].alloc()),
+        or_return!(m[3].alloc()),
+    ];
+    or_return!(RECURRENT_LAYER_BACKWARD_KERNEL.run(
+        m[0].device,
+        &mut |kernel: RecurrentLayerBackwardKernel| -> Result<()> {
+            kernel(&given, [&o[0], &o[1], &o[2], &o[3]])
+        }
+    ));
     let [o0, o1, o2, o3] = o;
     Ok((o0, o1, o2, o3))
 }
@@ -944,20 +825,20 @@ pub(super) static RECURRENT_LAYER_BACKWARD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn recurrent_layer_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::recurrent_layer_backward(
-        arg::<Option<Tensor>>(a, 0)?.as_ref(),
-        arg::<Option<Tensor>>(a, 1)?.as_ref(),
-        tensor_arg(a, 2)?,
-        arg::<Option<Tensor>>(a, 3)?.as_ref(),
-        tensor_arg(a, 4)?,
-        arg::<Option<Tensor>>(a, 5)?.as_ref(),
-        tensor_arg(a, 6)?,
-        tensor_arg(a, 7)?,
-        tensor_arg(a, 8)?,
-        &arg::<Vec<i64>>(a, 9)?,
-        arg(a, 10)?,
-        arg(a, 11)?,
-    )?
+    or_return!(ops::recurrent_layer_backward(
+        or_return!(arg::<Option<Tensor>>(a, 0)).as_ref(),
+        or_return!(arg::<Option<Tensor>>(a, 1)).as_ref(),
+        or_return!(tensor_arg(a, 2)),
+        or_return!(arg::<Option<Tensor>>(a, 3)).as_ref(),
+        or_return!(tensor_arg(a, 4)),
+        or_return!(arg::<Option<Tensor>>(a, 5)).as_ref(),
+        or_return!(tensor_arg(a, 6)),
+        or_return!(tensor_arg(a, 7)),
+        or_return!(tensor_arg(a, 8)),
+        &or_return!(arg::<Vec<i64>>(a, 9)),
+        or_return!(arg(a, 10)),
+        or_return!(arg(a, 11))
+    ))
     .into_values()
 }
 fn recurrent_layer_backward_adaptor(
@@ -974,7 +855,7 @@ fn recurrent_layer_backward_adaptor(
     mode: i64,
     reverse: bool,
 ) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
-    if let Some(_seen) = watched(
+    adapted(
         &RECURRENT_LAYER_BACKWARD_INFO,
         &[
             &grad_output,
@@ -990,38 +871,22 @@ fn recurrent_layer_backward_adaptor(
             &mode,
             &reverse,
         ],
-    ) {
-        return ops::recurrent_layer_backward(
-            grad_output,
-            grad_cells,
-            hx,
-            c0,
-            w_hh,
-            w_hr,
-            output,
-            cells,
-            gates,
-            batch_sizes,
-            mode,
-            reverse,
-        );
-    }
-    fallback(
-        &RECURRENT_LAYER_BACKWARD_INFO,
-        &[
-            &grad_output,
-            &grad_cells,
-            &hx,
-            &c0,
-            &w_hh,
-            &w_hr,
-            &output,
-            &cells,
-            &gates,
-            &batch_sizes,
-            &mode,
-            &reverse,
-        ],
+        &mut |()| {
+            ops::recurrent_layer_backward(
+                grad_output,
+                grad_cells,
+                hx,
+                c0,
+                w_hh,
+                w_hr,
+                output,
+                cells,
+                gates,
+                batch_sizes,
+                mode,
+                reverse,
+            )
+        },
     )
 }
 
@@ -1054,13 +919,17 @@ pub(super) static PACK_PADDED_ROWS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn pack_padded_rows_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::pack_padded_rows(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
+    or_return!(ops::pack_padded_rows(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(arg(a, 2))
+    ))
+    .into_values()
 }
 fn pack_padded_rows_adaptor(input: &Tensor, lengths: &Tensor, batch_first: bool) -> Result<(Tensor, Tensor)> {
-    if let Some(_seen) = watched(&PACK_PADDED_ROWS_INFO, &[&input, &lengths, &batch_first]) {
-        return ops::pack_padded_rows(input, lengths, batch_first);
-    }
-    fallback(&PACK_PADDED_ROWS_INFO, &[&input, &lengths, &batch_first])
+    adapted(&PACK_PADDED_ROWS_INFO, &[&input, &lengths, &batch_first], &mut |()| {
+        ops::pack_padded_rows(input, lengths, batch_first)
+    })
 }
 
 /// Type of [`PAD_PACKED_ROWS`].
@@ -1094,8 +963,14 @@ pub(super) static PAD_PACKED_ROWS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn pad_packed_rows_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::pad_packed_rows(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
-        .into_values()
+    or_return!(ops::pad_packed_rows(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4))
+    ))
+    .into_values()
 }
 fn pad_packed_rows_adaptor(
     data: &Tensor,
@@ -1104,12 +979,11 @@ fn pad_packed_rows_adaptor(
     padding_value: Scalar,
     total_length: i64,
 ) -> Result<(Tensor, Tensor)> {
-    if let Some(_seen) =
-        watched(&PAD_PACKED_ROWS_INFO, &[&data, &batch_sizes, &batch_first, &padding_value, &total_length])
-    {
-        return ops::pad_packed_rows(data, batch_sizes, batch_first, padding_value, total_length);
-    }
-    fallback(&PAD_PACKED_ROWS_INFO, &[&data, &batch_sizes, &batch_first, &padding_value, &total_length])
+    adapted(
+        &PAD_PACKED_ROWS_INFO,
+        &[&data, &batch_sizes, &batch_first, &padding_value, &total_length],
+        &mut |()| ops::pad_packed_rows(data, batch_sizes, batch_first, padding_value, total_length),
+    )
 }
 
 /// Type of [`PAD_SEQUENCE`].
@@ -1148,8 +1022,13 @@ pub(super) static PAD_SEQUENCE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn pad_sequence_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::pad_sequence(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?, arg(a, 2)?, &arg::<String>(a, 3)?)?
-        .into_values()
+    or_return!(ops::pad_sequence(
+        &or_return!(arg::<Vec<Tensor>>(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        &or_return!(arg::<String>(a, 3))
+    ))
+    .into_values()
 }
 fn pad_sequence_adaptor(
     sequences: &[Tensor],
@@ -1157,10 +1036,7 @@ fn pad_sequence_adaptor(
     padding_value: f64,
     padding_side: &str,
 ) -> Result<Tensor> {
-    if let Some(_seen) =
-        watched(&PAD_SEQUENCE_INFO, &[&sequences, &batch_first, &padding_value, &padding_side])
-    {
-        return ops::pad_sequence(sequences, batch_first, padding_value, padding_side);
-    }
-    fallback(&PAD_SEQUENCE_INFO, &[&sequences, &batch_first, &padding_value, &padding_side])
+    adapted(&PAD_SEQUENCE_INFO, &[&sequences, &batch_first, &padding_value, &padding_side], &mut |()| {
+        ops::pad_sequence(sequences, batch_first, padding_value, padding_side)
+    })
 }

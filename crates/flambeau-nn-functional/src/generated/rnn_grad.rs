@@ -48,22 +48,22 @@ impl Backward for RecurrentLayerBackward {
             || cx.need(6)
             || cx.need(7)
         {
-            let b_hh = self.b_hh.unpack(cx, "b_hh")?;
+            let b_hh = or_return!(self.b_hh.unpack(cx, "b_hh"));
             let b_hh = b_hh.as_ref();
-            let b_ih = self.b_ih.unpack(cx, "b_ih")?;
+            let b_ih = or_return!(self.b_ih.unpack(cx, "b_ih"));
             let b_ih = b_ih.as_ref();
-            let c0 = self.c0.unpack(cx, "c0")?;
+            let c0 = or_return!(self.c0.unpack(cx, "c0"));
             let c0 = c0.as_ref();
-            let hx = &self.hx.unpack_last(cx, "hx")?;
-            let input = &self.input.unpack_last(cx, "input")?;
-            let result0 = &self.result0.unpack_last(cx, "result0")?;
-            let result1 = &self.result1.unpack_last(cx, "result1")?;
-            let result2 = &self.result2.unpack_last(cx, "result2")?;
-            let w_hh = &self.w_hh.unpack_last(cx, "w_hh")?;
-            let w_hr = self.w_hr.unpack(cx, "w_hr")?;
+            let hx = &or_return!(self.hx.unpack_last(cx, "hx"));
+            let input = &or_return!(self.input.unpack_last(cx, "input"));
+            let result0 = &or_return!(self.result0.unpack_last(cx, "result0"));
+            let result1 = &or_return!(self.result1.unpack_last(cx, "result1"));
+            let result2 = &or_return!(self.result2.unpack_last(cx, "result2"));
+            let w_hh = &or_return!(self.w_hh.unpack_last(cx, "w_hh"));
+            let w_hr = or_return!(self.w_hr.unpack(cx, "w_hr"));
             let w_hr = w_hr.as_ref();
-            let w_ih = &self.w_ih.unpack_last(cx, "w_ih")?;
-            recurrent_layer_grad(
+            let w_ih = &or_return!(self.w_ih.unpack_last(cx, "w_ih"));
+            or_return!(recurrent_layer_grad(
                 grads,
                 Layer {
                     input,
@@ -76,11 +76,11 @@ impl Backward for RecurrentLayerBackward {
                     w_hr,
                     batch_sizes: &batch_sizes,
                     mode,
-                    reverse,
+                    reverse
                 },
                 [result0, result1, result2],
-                need,
-            )?
+                need
+            ))
         } else {
             [None, None, None, None, None, None, None, None]
         };
@@ -114,9 +114,10 @@ pub(super) fn recurrent_layer_autograd(
     reverse: bool,
 ) -> Result<(Tensor, Tensor, Tensor)> {
     let rec = rt::recording(&[input, hx, w_ih, w_hh]) || rt::recording_opt(&[c0, b_ih, b_hh, w_hr]);
-    let (out0, out1, out2) = rt::below(|| {
+    let (out0, out1, out2) = or_return!({
+        let _below = rt::Below::new();
         ops::recurrent_layer(input, hx, c0, w_ih, w_hh, b_ih, b_hh, w_hr, batch_sizes, mode, reverse)
-    })?;
+    });
     if rec {
         let edges = Edges::new()
             .tensor(input)
@@ -143,7 +144,7 @@ pub(super) fn recurrent_layer_autograd(
             w_hr: SavedOpt::input(w_hr),
             w_ih: Saved::input(w_ih),
         };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record_multi(&[&out0, &out1], edges, body);
     }
     if rt::dual_active()
@@ -160,7 +161,7 @@ pub(super) fn recurrent_layer_autograd(
             v
         })
     {
-        let t = rt::jvp(|| {
+        let t = {
             let duals: &[&Tensor] = &{
                 let mut v: Vec<&Tensor> = Vec::new();
                 v.push(input);
@@ -187,7 +188,7 @@ pub(super) fn recurrent_layer_autograd(
                     v.extend(w_hr);
                     v
                 },
-                |mut a| {
+                &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
                     let input = a.one()?;
                     let hx = a.one()?;
                     let c0 = c0.map(|_| a.one()).transpose()?;
@@ -212,9 +213,9 @@ pub(super) fn recurrent_layer_autograd(
                     Ok(vec![r.0, r.1])
                 },
             )
-        })?;
+        }?;
         for (o, t) in [&out0, &out1].into_iter().zip(t) {
-            rt::set_tangent(o, Some(t))?;
+            rt::set_tangent(o, Ok(Some(t)))?;
         }
     }
     Ok((out0, out1, out2))

@@ -3,14 +3,14 @@
 //! Operators of the family `vision`.
 
 #[allow(unused_imports)]
-use super::{D, a, args, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, calls, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::vision as f;
 
 /// A back end's kernel of `_resample`.
 pub type ResampleKernel = fn(&args::Resample, &Tensor) -> Result<()>;
 /// The kernels of `_resample`.
-pub static RESAMPLE_KERNEL: Kernel<ResampleKernel> = Kernel::new(f::resample_cpu, &[&RESAMPLE]);
+pub static RESAMPLE_KERNEL: Kernel<ResampleKernel> = Kernel::new(f::resample_cpu, &[RESAMPLE.any()]);
 
 fn resample_slot(
     self_: &Tensor,
@@ -23,11 +23,11 @@ fn resample_slot(
     weights: Option<DType>,
 ) -> Result<Tensor> {
     let given = args::Resample { self_, dim, size, mode, align_corners, antialias, scale, weights };
-    let m = f::resample_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = RESAMPLE_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::resample_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(
+        RESAMPLE_KERNEL.run(m.device, &mut |kernel: ResampleKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`RESAMPLE`].
@@ -90,16 +90,16 @@ pub(super) static RESAMPLE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn resample_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::resample(
-        tensor_arg(a, 0)?,
-        arg(a, 1)?,
-        arg(a, 2)?,
-        &arg::<String>(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-        arg(a, 7)?,
-    )?
+    or_return!(ops::resample(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        &or_return!(arg::<String>(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5)),
+        or_return!(arg(a, 6)),
+        or_return!(arg(a, 7))
+    ))
     .into_values()
 }
 fn resample_adaptor(
@@ -112,19 +112,18 @@ fn resample_adaptor(
     scale: Option<f64>,
     weights: Option<DType>,
 ) -> Result<Tensor> {
-    if let Some(_seen) =
-        watched(&RESAMPLE_INFO, &[&self_, &dim, &size, &mode, &align_corners, &antialias, &scale, &weights])
-    {
-        return ops::resample(self_, dim, size, mode, align_corners, antialias, scale, weights);
-    }
-    fallback(&RESAMPLE_INFO, &[&self_, &dim, &size, &mode, &align_corners, &antialias, &scale, &weights])
+    adapted(
+        &RESAMPLE_INFO,
+        &[&self_, &dim, &size, &mode, &align_corners, &antialias, &scale, &weights],
+        &mut |()| ops::resample(self_, dim, size, mode, align_corners, antialias, scale, weights),
+    )
 }
 
 /// A back end's kernel of `_resample_backward`.
 pub type ResampleBackwardKernel = fn(&args::ResampleBackward, &Tensor) -> Result<()>;
 /// The kernels of `_resample_backward`.
 pub static RESAMPLE_BACKWARD_KERNEL: Kernel<ResampleBackwardKernel> =
-    Kernel::new(f::resample_backward_cpu, &[&RESAMPLE_BACKWARD]);
+    Kernel::new(f::resample_backward_cpu, &[RESAMPLE_BACKWARD.any()]);
 
 fn resample_backward_slot(
     grad_output: &Tensor,
@@ -136,11 +135,12 @@ fn resample_backward_slot(
     scale: Option<f64>,
 ) -> Result<Tensor> {
     let given = args::ResampleBackward { grad_output, dim, size, mode, align_corners, antialias, scale };
-    let m = f::resample_backward_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = RESAMPLE_BACKWARD_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::resample_backward_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(
+        RESAMPLE_BACKWARD_KERNEL
+            .run(m.device, &mut |kernel: ResampleBackwardKernel| -> Result<()> { kernel(&given, &o) })
+    );
     Ok(o)
 }
 /// Type of [`RESAMPLE_BACKWARD`].
@@ -183,15 +183,15 @@ pub(super) static RESAMPLE_BACKWARD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn resample_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::resample_backward(
-        tensor_arg(a, 0)?,
-        arg(a, 1)?,
-        arg(a, 2)?,
-        &arg::<String>(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-    )?
+    or_return!(ops::resample_backward(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        &or_return!(arg::<String>(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5)),
+        or_return!(arg(a, 6))
+    ))
     .into_values()
 }
 fn resample_backward_adaptor(
@@ -203,19 +203,17 @@ fn resample_backward_adaptor(
     antialias: bool,
     scale: Option<f64>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(
+    adapted(
         &RESAMPLE_BACKWARD_INFO,
         &[&grad_output, &dim, &size, &mode, &align_corners, &antialias, &scale],
-    ) {
-        return ops::resample_backward(grad_output, dim, size, mode, align_corners, antialias, scale);
-    }
-    fallback(&RESAMPLE_BACKWARD_INFO, &[&grad_output, &dim, &size, &mode, &align_corners, &antialias, &scale])
+        &mut |()| ops::resample_backward(grad_output, dim, size, mode, align_corners, antialias, scale),
+    )
 }
 
 /// A back end's kernel of `im2col`.
 pub type Im2colKernel = fn(&args::Im2col, &Tensor) -> Result<()>;
 /// The kernels of `im2col`.
-pub static IM2COL_KERNEL: Kernel<Im2colKernel> = Kernel::new(f::im2col_cpu, &[&IM2COL]);
+pub static IM2COL_KERNEL: Kernel<Im2colKernel> = Kernel::new(f::im2col_cpu, &[IM2COL.any()]);
 
 fn im2col_slot(
     self_: &Tensor,
@@ -225,11 +223,9 @@ fn im2col_slot(
     stride: &[i64],
 ) -> Result<Tensor> {
     let given = args::Im2col { self_, kernel_size, dilation, padding, stride };
-    let m = f::im2col_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = IM2COL_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::im2col_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(IM2COL_KERNEL.run(m.device, &mut |kernel: Im2colKernel| -> Result<()> { kernel(&given, &o) }));
     Ok(o)
 }
 /// Type of [`IM2COL`].
@@ -270,14 +266,7 @@ pub(super) static IM2COL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn im2col_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::im2col(
-        tensor_arg(a, 0)?,
-        &arg::<Vec<i64>>(a, 1)?,
-        &arg::<Vec<i64>>(a, 2)?,
-        &arg::<Vec<i64>>(a, 3)?,
-        &arg::<Vec<i64>>(a, 4)?,
-    )?
-    .into_values()
+    calls::boxed_t_is_is_is_is_to_t(ops::im2col, a)
 }
 fn im2col_adaptor(
     self_: &Tensor,
@@ -286,16 +275,13 @@ fn im2col_adaptor(
     padding: &[i64],
     stride: &[i64],
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&IM2COL_INFO, &[&self_, &kernel_size, &dilation, &padding, &stride]) {
-        return ops::im2col(self_, kernel_size, dilation, padding, stride);
-    }
-    fallback(&IM2COL_INFO, &[&self_, &kernel_size, &dilation, &padding, &stride])
+    calls::adapt_t_is_is_is_is_to_t(&IM2COL_INFO, ops::im2col, self_, kernel_size, dilation, padding, stride)
 }
 
 /// A back end's kernel of `col2im`.
 pub type Col2imKernel = fn(&args::Col2im, &Tensor) -> Result<()>;
 /// The kernels of `col2im`.
-pub static COL2IM_KERNEL: Kernel<Col2imKernel> = Kernel::new(f::col2im_cpu, &[&COL2IM]);
+pub static COL2IM_KERNEL: Kernel<Col2imKernel> = Kernel::new(f::col2im_cpu, &[COL2IM.any()]);
 
 fn col2im_slot(
     self_: &Tensor,
@@ -306,11 +292,9 @@ fn col2im_slot(
     stride: &[i64],
 ) -> Result<Tensor> {
     let given = args::Col2im { self_, output_size, kernel_size, dilation, padding, stride };
-    let m = f::col2im_shape(&given)?;
-    let o = m.alloc()?;
-    if let Some(kernel) = COL2IM_KERNEL.of(m.device)? {
-        soft(|| kernel(&given, &o))?;
-    }
+    let m = or_return!(f::col2im_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(COL2IM_KERNEL.run(m.device, &mut |kernel: Col2imKernel| -> Result<()> { kernel(&given, &o) }));
     Ok(o)
 }
 /// Type of [`COL2IM`].
@@ -352,15 +336,7 @@ pub(super) static COL2IM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn col2im_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::col2im(
-        tensor_arg(a, 0)?,
-        &arg::<Vec<i64>>(a, 1)?,
-        &arg::<Vec<i64>>(a, 2)?,
-        &arg::<Vec<i64>>(a, 3)?,
-        &arg::<Vec<i64>>(a, 4)?,
-        &arg::<Vec<i64>>(a, 5)?,
-    )?
-    .into_values()
+    calls::boxed_t_is_is_is_is_is_to_t(ops::col2im, a)
 }
 fn col2im_adaptor(
     self_: &Tensor,
@@ -370,12 +346,16 @@ fn col2im_adaptor(
     padding: &[i64],
     stride: &[i64],
 ) -> Result<Tensor> {
-    if let Some(_seen) =
-        watched(&COL2IM_INFO, &[&self_, &output_size, &kernel_size, &dilation, &padding, &stride])
-    {
-        return ops::col2im(self_, output_size, kernel_size, dilation, padding, stride);
-    }
-    fallback(&COL2IM_INFO, &[&self_, &output_size, &kernel_size, &dilation, &padding, &stride])
+    calls::adapt_t_is_is_is_is_is_to_t(
+        &COL2IM_INFO,
+        ops::col2im,
+        self_,
+        output_size,
+        kernel_size,
+        dilation,
+        padding,
+        stride,
+    )
 }
 
 /// Type of [`UNFOLD`].
@@ -408,14 +388,7 @@ pub(super) static UNFOLD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn unfold_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::unfold(
-        tensor_arg(a, 0)?,
-        &arg::<Vec<i64>>(a, 1)?,
-        &arg::<Vec<i64>>(a, 2)?,
-        &arg::<Vec<i64>>(a, 3)?,
-        &arg::<Vec<i64>>(a, 4)?,
-    )?
-    .into_values()
+    calls::boxed_t_is_is_is_is_to_t(ops::unfold, a)
 }
 fn unfold_adaptor(
     input: &Tensor,
@@ -424,10 +397,7 @@ fn unfold_adaptor(
     padding: &[i64],
     stride: &[i64],
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&UNFOLD_INFO, &[&input, &kernel_size, &dilation, &padding, &stride]) {
-        return ops::unfold(input, kernel_size, dilation, padding, stride);
-    }
-    fallback(&UNFOLD_INFO, &[&input, &kernel_size, &dilation, &padding, &stride])
+    calls::adapt_t_is_is_is_is_to_t(&UNFOLD_INFO, ops::unfold, input, kernel_size, dilation, padding, stride)
 }
 
 /// Type of [`FOLD`].
@@ -461,15 +431,7 @@ pub(super) static FOLD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fold_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fold(
-        tensor_arg(a, 0)?,
-        &arg::<Vec<i64>>(a, 1)?,
-        &arg::<Vec<i64>>(a, 2)?,
-        &arg::<Vec<i64>>(a, 3)?,
-        &arg::<Vec<i64>>(a, 4)?,
-        &arg::<Vec<i64>>(a, 5)?,
-    )?
-    .into_values()
+    calls::boxed_t_is_is_is_is_is_to_t(ops::fold, a)
 }
 fn fold_adaptor(
     input: &Tensor,
@@ -479,12 +441,16 @@ fn fold_adaptor(
     padding: &[i64],
     stride: &[i64],
 ) -> Result<Tensor> {
-    if let Some(_seen) =
-        watched(&FOLD_INFO, &[&input, &output_size, &kernel_size, &dilation, &padding, &stride])
-    {
-        return ops::fold(input, output_size, kernel_size, dilation, padding, stride);
-    }
-    fallback(&FOLD_INFO, &[&input, &output_size, &kernel_size, &dilation, &padding, &stride])
+    calls::adapt_t_is_is_is_is_is_to_t(
+        &FOLD_INFO,
+        ops::fold,
+        input,
+        output_size,
+        kernel_size,
+        dilation,
+        padding,
+        stride,
+    )
 }
 
 /// Type of [`INTERPOLATE`].
@@ -525,15 +491,15 @@ pub(super) static INTERPOLATE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn interpolate_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::interpolate(
-        tensor_arg(a, 0)?,
-        arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
-        arg::<Option<Vec<f64>>>(a, 2)?.as_deref(),
-        &arg::<String>(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-    )?
+    or_return!(ops::interpolate(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg::<Option<Vec<i64>>>(a, 1)).as_deref(),
+        or_return!(arg::<Option<Vec<f64>>>(a, 2)).as_deref(),
+        &or_return!(arg::<String>(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5)),
+        or_return!(arg(a, 6))
+    ))
     .into_values()
 }
 fn interpolate_adaptor(
@@ -545,23 +511,20 @@ fn interpolate_adaptor(
     recompute_scale_factor: Option<bool>,
     antialias: bool,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(
+    adapted(
         &INTERPOLATE_INFO,
         &[&input, &size, &scale_factor, &mode, &align_corners, &recompute_scale_factor, &antialias],
-    ) {
-        return ops::interpolate(
-            input,
-            size,
-            scale_factor,
-            mode,
-            align_corners,
-            recompute_scale_factor,
-            antialias,
-        );
-    }
-    fallback(
-        &INTERPOLATE_INFO,
-        &[&input, &size, &scale_factor, &mode, &align_corners, &recompute_scale_factor, &antialias],
+        &mut |()| {
+            ops::interpolate(
+                input,
+                size,
+                scale_factor,
+                mode,
+                align_corners,
+                recompute_scale_factor,
+                antialias,
+            )
+        },
     )
 }
 
@@ -602,15 +565,15 @@ pub(super) static INTERPOLATE_BY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn interpolate_by_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::interpolate_by(
-        tensor_arg(a, 0)?,
-        arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
-        arg(a, 2)?,
-        &arg::<String>(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-    )?
+    or_return!(ops::interpolate_by(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg::<Option<Vec<i64>>>(a, 1)).as_deref(),
+        or_return!(arg(a, 2)),
+        &or_return!(arg::<String>(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5)),
+        or_return!(arg(a, 6))
+    ))
     .into_values()
 }
 fn interpolate_by_adaptor(
@@ -622,23 +585,20 @@ fn interpolate_by_adaptor(
     recompute_scale_factor: Option<bool>,
     antialias: bool,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(
+    adapted(
         &INTERPOLATE_BY_INFO,
         &[&input, &size, &scale_factor, &mode, &align_corners, &recompute_scale_factor, &antialias],
-    ) {
-        return ops::interpolate_by(
-            input,
-            size,
-            scale_factor,
-            mode,
-            align_corners,
-            recompute_scale_factor,
-            antialias,
-        );
-    }
-    fallback(
-        &INTERPOLATE_BY_INFO,
-        &[&input, &size, &scale_factor, &mode, &align_corners, &recompute_scale_factor, &antialias],
+        &mut |()| {
+            ops::interpolate_by(
+                input,
+                size,
+                scale_factor,
+                mode,
+                align_corners,
+                recompute_scale_factor,
+                antialias,
+            )
+        },
     )
 }
 
@@ -676,13 +636,13 @@ pub(super) static UPSAMPLE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn upsample_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::upsample(
-        tensor_arg(a, 0)?,
-        arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
-        arg::<Option<Vec<f64>>>(a, 2)?.as_deref(),
-        &arg::<String>(a, 3)?,
-        arg(a, 4)?,
-    )?
+    or_return!(ops::upsample(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg::<Option<Vec<i64>>>(a, 1)).as_deref(),
+        or_return!(arg::<Option<Vec<f64>>>(a, 2)).as_deref(),
+        &or_return!(arg::<String>(a, 3)),
+        or_return!(arg(a, 4))
+    ))
     .into_values()
 }
 fn upsample_adaptor(
@@ -692,10 +652,9 @@ fn upsample_adaptor(
     mode: &str,
     align_corners: Option<bool>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&UPSAMPLE_INFO, &[&input, &size, &scale_factor, &mode, &align_corners]) {
-        return ops::upsample(input, size, scale_factor, mode, align_corners);
-    }
-    fallback(&UPSAMPLE_INFO, &[&input, &size, &scale_factor, &mode, &align_corners])
+    adapted(&UPSAMPLE_INFO, &[&input, &size, &scale_factor, &mode, &align_corners], &mut |()| {
+        ops::upsample(input, size, scale_factor, mode, align_corners)
+    })
 }
 
 /// Type of [`UPSAMPLE_NEAREST`].
@@ -734,22 +693,14 @@ pub(super) static UPSAMPLE_NEAREST_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn upsample_nearest_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::upsample_nearest(
-        tensor_arg(a, 0)?,
-        arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
-        arg::<Option<Vec<f64>>>(a, 2)?.as_deref(),
-    )?
-    .into_values()
+    calls::boxed_t_ois_ofs_to_t(ops::upsample_nearest, a)
 }
 fn upsample_nearest_adaptor(
     input: &Tensor,
     size: Option<&[i64]>,
     scale_factor: Option<&[f64]>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&UPSAMPLE_NEAREST_INFO, &[&input, &size, &scale_factor]) {
-        return ops::upsample_nearest(input, size, scale_factor);
-    }
-    fallback(&UPSAMPLE_NEAREST_INFO, &[&input, &size, &scale_factor])
+    calls::adapt_t_ois_ofs_to_t(&UPSAMPLE_NEAREST_INFO, ops::upsample_nearest, input, size, scale_factor)
 }
 
 /// Type of [`UPSAMPLE_BILINEAR`].
@@ -788,22 +739,14 @@ pub(super) static UPSAMPLE_BILINEAR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn upsample_bilinear_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::upsample_bilinear(
-        tensor_arg(a, 0)?,
-        arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
-        arg::<Option<Vec<f64>>>(a, 2)?.as_deref(),
-    )?
-    .into_values()
+    calls::boxed_t_ois_ofs_to_t(ops::upsample_bilinear, a)
 }
 fn upsample_bilinear_adaptor(
     input: &Tensor,
     size: Option<&[i64]>,
     scale_factor: Option<&[f64]>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&UPSAMPLE_BILINEAR_INFO, &[&input, &size, &scale_factor]) {
-        return ops::upsample_bilinear(input, size, scale_factor);
-    }
-    fallback(&UPSAMPLE_BILINEAR_INFO, &[&input, &size, &scale_factor])
+    calls::adapt_t_ois_ofs_to_t(&UPSAMPLE_BILINEAR_INFO, ops::upsample_bilinear, input, size, scale_factor)
 }
 
 /// Type of [`GRID_SAMPLE`].
@@ -844,13 +787,13 @@ pub(super) static GRID_SAMPLE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn grid_sample_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::grid_sample(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        &arg::<String>(a, 2)?,
-        &arg::<String>(a, 3)?,
-        arg(a, 4)?,
-    )?
+    or_return!(ops::grid_sample(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        &or_return!(arg::<String>(a, 2)),
+        &or_return!(arg::<String>(a, 3)),
+        or_return!(arg(a, 4))
+    ))
     .into_values()
 }
 fn grid_sample_adaptor(
@@ -860,10 +803,9 @@ fn grid_sample_adaptor(
     padding_mode: &str,
     align_corners: Option<bool>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&GRID_SAMPLE_INFO, &[&input, &grid, &mode, &padding_mode, &align_corners]) {
-        return ops::grid_sample(input, grid, mode, padding_mode, align_corners);
-    }
-    fallback(&GRID_SAMPLE_INFO, &[&input, &grid, &mode, &padding_mode, &align_corners])
+    adapted(&GRID_SAMPLE_INFO, &[&input, &grid, &mode, &padding_mode, &align_corners], &mut |()| {
+        ops::grid_sample(input, grid, mode, padding_mode, align_corners)
+    })
 }
 
 /// Type of [`AFFINE_GRID`].
@@ -901,13 +843,17 @@ pub(super) static AFFINE_GRID_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn affine_grid_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::affine_grid(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values()
+    or_return!(ops::affine_grid(
+        or_return!(tensor_arg(a, 0)),
+        &or_return!(arg::<Vec<i64>>(a, 1)),
+        or_return!(arg(a, 2))
+    ))
+    .into_values()
 }
 fn affine_grid_adaptor(theta: &Tensor, size: &[i64], align_corners: Option<bool>) -> Result<Tensor> {
-    if let Some(_seen) = watched(&AFFINE_GRID_INFO, &[&theta, &size, &align_corners]) {
-        return ops::affine_grid(theta, size, align_corners);
-    }
-    fallback(&AFFINE_GRID_INFO, &[&theta, &size, &align_corners])
+    adapted(&AFFINE_GRID_INFO, &[&theta, &size, &align_corners], &mut |()| {
+        ops::affine_grid(theta, size, align_corners)
+    })
 }
 
 fn pixel_shuffle_cpu(self_: &Tensor, upscale_factor: i64) -> Result<Tensor> {
@@ -938,13 +884,10 @@ pub(super) static PIXEL_SHUFFLE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn pixel_shuffle_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::pixel_shuffle(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
+    calls::boxed_t_i_to_t(ops::pixel_shuffle, a)
 }
 fn pixel_shuffle_adaptor(self_: &Tensor, upscale_factor: i64) -> Result<Tensor> {
-    if let Some(_seen) = watched(&PIXEL_SHUFFLE_INFO, &[&self_, &upscale_factor]) {
-        return ops::pixel_shuffle(self_, upscale_factor);
-    }
-    fallback(&PIXEL_SHUFFLE_INFO, &[&self_, &upscale_factor])
+    calls::adapt_t_i_to_t(&PIXEL_SHUFFLE_INFO, ops::pixel_shuffle, self_, upscale_factor)
 }
 
 fn pixel_unshuffle_cpu(self_: &Tensor, downscale_factor: i64) -> Result<Tensor> {
@@ -975,13 +918,10 @@ pub(super) static PIXEL_UNSHUFFLE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn pixel_unshuffle_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::pixel_unshuffle(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
+    calls::boxed_t_i_to_t(ops::pixel_unshuffle, a)
 }
 fn pixel_unshuffle_adaptor(self_: &Tensor, downscale_factor: i64) -> Result<Tensor> {
-    if let Some(_seen) = watched(&PIXEL_UNSHUFFLE_INFO, &[&self_, &downscale_factor]) {
-        return ops::pixel_unshuffle(self_, downscale_factor);
-    }
-    fallback(&PIXEL_UNSHUFFLE_INFO, &[&self_, &downscale_factor])
+    calls::adapt_t_i_to_t(&PIXEL_UNSHUFFLE_INFO, ops::pixel_unshuffle, self_, downscale_factor)
 }
 
 fn channel_shuffle_cpu(input: &Tensor, groups: i64) -> Result<Tensor> {
@@ -1012,13 +952,10 @@ pub(super) static CHANNEL_SHUFFLE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn channel_shuffle_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::channel_shuffle(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
+    calls::boxed_t_i_to_t(ops::channel_shuffle, a)
 }
 fn channel_shuffle_adaptor(input: &Tensor, groups: i64) -> Result<Tensor> {
-    if let Some(_seen) = watched(&CHANNEL_SHUFFLE_INFO, &[&input, &groups]) {
-        return ops::channel_shuffle(input, groups);
-    }
-    fallback(&CHANNEL_SHUFFLE_INFO, &[&input, &groups])
+    calls::adapt_t_i_to_t(&CHANNEL_SHUFFLE_INFO, ops::channel_shuffle, input, groups)
 }
 
 /// Type of [`NATIVE_CHANNEL_SHUFFLE`].
@@ -1046,13 +983,10 @@ pub(super) static NATIVE_CHANNEL_SHUFFLE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn native_channel_shuffle_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::native_channel_shuffle(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
+    calls::boxed_t_i_to_t(ops::native_channel_shuffle, a)
 }
 fn native_channel_shuffle_adaptor(self_: &Tensor, groups: i64) -> Result<Tensor> {
-    if let Some(_seen) = watched(&NATIVE_CHANNEL_SHUFFLE_INFO, &[&self_, &groups]) {
-        return ops::native_channel_shuffle(self_, groups);
-    }
-    fallback(&NATIVE_CHANNEL_SHUFFLE_INFO, &[&self_, &groups])
+    calls::adapt_t_i_to_t(&NATIVE_CHANNEL_SHUFFLE_INFO, ops::native_channel_shuffle, self_, groups)
 }
 
 /// Type of [`GRID_SAMPLER`].
@@ -1093,7 +1027,7 @@ pub(super) static GRID_SAMPLER_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn grid_sampler_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::grid_sampler(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values()
+    calls::boxed_t_t_i_i_b_to_t(ops::grid_sampler, a)
 }
 fn grid_sampler_adaptor(
     input: &Tensor,
@@ -1102,12 +1036,15 @@ fn grid_sampler_adaptor(
     padding_mode: i64,
     align_corners: bool,
 ) -> Result<Tensor> {
-    if let Some(_seen) =
-        watched(&GRID_SAMPLER_INFO, &[&input, &grid, &interpolation_mode, &padding_mode, &align_corners])
-    {
-        return ops::grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners);
-    }
-    fallback(&GRID_SAMPLER_INFO, &[&input, &grid, &interpolation_mode, &padding_mode, &align_corners])
+    calls::adapt_t_t_i_i_b_to_t(
+        &GRID_SAMPLER_INFO,
+        ops::grid_sampler,
+        input,
+        grid,
+        interpolation_mode,
+        padding_mode,
+        align_corners,
+    )
 }
 
 /// Type of [`GRID_SAMPLER_2D`].
@@ -1148,8 +1085,7 @@ pub(super) static GRID_SAMPLER_2D_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn grid_sampler_2d_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::grid_sampler_2d(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
-        .into_values()
+    calls::boxed_t_t_i_i_b_to_t(ops::grid_sampler_2d, a)
 }
 fn grid_sampler_2d_adaptor(
     input: &Tensor,
@@ -1158,12 +1094,15 @@ fn grid_sampler_2d_adaptor(
     padding_mode: i64,
     align_corners: bool,
 ) -> Result<Tensor> {
-    if let Some(_seen) =
-        watched(&GRID_SAMPLER_2D_INFO, &[&input, &grid, &interpolation_mode, &padding_mode, &align_corners])
-    {
-        return ops::grid_sampler_2d(input, grid, interpolation_mode, padding_mode, align_corners);
-    }
-    fallback(&GRID_SAMPLER_2D_INFO, &[&input, &grid, &interpolation_mode, &padding_mode, &align_corners])
+    calls::adapt_t_t_i_i_b_to_t(
+        &GRID_SAMPLER_2D_INFO,
+        ops::grid_sampler_2d,
+        input,
+        grid,
+        interpolation_mode,
+        padding_mode,
+        align_corners,
+    )
 }
 
 /// Type of [`GRID_SAMPLER_3D`].
@@ -1204,8 +1143,7 @@ pub(super) static GRID_SAMPLER_3D_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn grid_sampler_3d_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::grid_sampler_3d(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
-        .into_values()
+    calls::boxed_t_t_i_i_b_to_t(ops::grid_sampler_3d, a)
 }
 fn grid_sampler_3d_adaptor(
     input: &Tensor,
@@ -1214,12 +1152,15 @@ fn grid_sampler_3d_adaptor(
     padding_mode: i64,
     align_corners: bool,
 ) -> Result<Tensor> {
-    if let Some(_seen) =
-        watched(&GRID_SAMPLER_3D_INFO, &[&input, &grid, &interpolation_mode, &padding_mode, &align_corners])
-    {
-        return ops::grid_sampler_3d(input, grid, interpolation_mode, padding_mode, align_corners);
-    }
-    fallback(&GRID_SAMPLER_3D_INFO, &[&input, &grid, &interpolation_mode, &padding_mode, &align_corners])
+    calls::adapt_t_t_i_i_b_to_t(
+        &GRID_SAMPLER_3D_INFO,
+        ops::grid_sampler_3d,
+        input,
+        grid,
+        interpolation_mode,
+        padding_mode,
+        align_corners,
+    )
 }
 
 /// Type of [`UPSAMPLE_BILINEAR2D_AA`].
@@ -1260,13 +1201,13 @@ pub(super) static UPSAMPLE_BILINEAR2D_AA_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn upsample_bilinear2d_aa_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::upsample_bilinear2d_aa(
-        tensor_arg(a, 0)?,
-        &arg::<Vec<i64>>(a, 1)?,
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-    )?
+    or_return!(ops::upsample_bilinear2d_aa(
+        or_return!(tensor_arg(a, 0)),
+        &or_return!(arg::<Vec<i64>>(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4))
+    ))
     .into_values()
 }
 fn upsample_bilinear2d_aa_adaptor(
@@ -1276,12 +1217,11 @@ fn upsample_bilinear2d_aa_adaptor(
     scales_h: Option<f64>,
     scales_w: Option<f64>,
 ) -> Result<Tensor> {
-    if let Some(_seen) =
-        watched(&UPSAMPLE_BILINEAR2D_AA_INFO, &[&self_, &output_size, &align_corners, &scales_h, &scales_w])
-    {
-        return ops::upsample_bilinear2d_aa(self_, output_size, align_corners, scales_h, scales_w);
-    }
-    fallback(&UPSAMPLE_BILINEAR2D_AA_INFO, &[&self_, &output_size, &align_corners, &scales_h, &scales_w])
+    adapted(
+        &UPSAMPLE_BILINEAR2D_AA_INFO,
+        &[&self_, &output_size, &align_corners, &scales_h, &scales_w],
+        &mut |()| ops::upsample_bilinear2d_aa(self_, output_size, align_corners, scales_h, scales_w),
+    )
 }
 
 /// Type of [`UPSAMPLE_BILINEAR2D_AA_VEC`].
@@ -1317,12 +1257,12 @@ pub(super) static UPSAMPLE_BILINEAR2D_AA_VEC_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn upsample_bilinear2d_aa_vec_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::upsample_bilinear2d_aa_vec(
-        tensor_arg(a, 0)?,
-        arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
-        arg(a, 2)?,
-        arg::<Option<Vec<f64>>>(a, 3)?.as_deref(),
-    )?
+    or_return!(ops::upsample_bilinear2d_aa_vec(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg::<Option<Vec<i64>>>(a, 1)).as_deref(),
+        or_return!(arg(a, 2)),
+        or_return!(arg::<Option<Vec<f64>>>(a, 3)).as_deref()
+    ))
     .into_values()
 }
 fn upsample_bilinear2d_aa_vec_adaptor(
@@ -1331,10 +1271,9 @@ fn upsample_bilinear2d_aa_vec_adaptor(
     align_corners: bool,
     scale_factors: Option<&[f64]>,
 ) -> Result<Tensor> {
-    if let Some(_seen) =
-        watched(&UPSAMPLE_BILINEAR2D_AA_VEC_INFO, &[&input, &output_size, &align_corners, &scale_factors])
-    {
-        return ops::upsample_bilinear2d_aa_vec(input, output_size, align_corners, scale_factors);
-    }
-    fallback(&UPSAMPLE_BILINEAR2D_AA_VEC_INFO, &[&input, &output_size, &align_corners, &scale_factors])
+    adapted(
+        &UPSAMPLE_BILINEAR2D_AA_VEC_INFO,
+        &[&input, &output_size, &align_corners, &scale_factors],
+        &mut |()| ops::upsample_bilinear2d_aa_vec(input, output_size, align_corners, scale_factors),
+    )
 }

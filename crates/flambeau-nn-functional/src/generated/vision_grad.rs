@@ -33,15 +33,15 @@ impl Backward for ResampleBackward {
         let mode = &self.mode[..];
         let scale = self.scale;
         let self_sizes = &self.self_sizes[..];
-        let g0 = Some(crate::ops::resample_backward(
+        let g0 = Some(or_return!(crate::ops::resample_backward(
             grad,
             dim,
             self_sizes[dim as usize],
             mode,
             align_corners,
             antialias,
-            scale,
-        )?);
+            scale
+        )));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
@@ -57,7 +57,7 @@ fn resample_tangent(
     scale: Option<f64>,
     weights: Option<DType>,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
+    rt::jvp_one(&mut |()| -> Result<Option<Tensor>> {
         let self_t = rt::tangent_or_zeros(self_)?;
         ops::resample(&self_t, dim, size, mode, align_corners, antialias, scale, weights).map(Some)
     })
@@ -74,8 +74,10 @@ pub(super) fn resample_autograd(
     weights: Option<DType>,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out =
-        rt::below(|| ops::resample(self_, dim, size, mode, align_corners, antialias, scale, weights))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::resample(self_, dim, size, mode, align_corners, antialias, scale, weights)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = ResampleBackward {
@@ -89,8 +91,8 @@ pub(super) fn resample_autograd(
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = resample_tangent(self_, dim, size, mode, align_corners, antialias, scale, weights)?;
-        rt::set_tangent(&out, t)?;
+        let t = resample_tangent(self_, dim, size, mode, align_corners, antialias, scale, weights);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -114,7 +116,7 @@ impl Backward for ResampleBackwardBackward {
         let grad_output_sizes = &self.grad_output_sizes[..];
         let mode = &self.mode[..];
         let scale = self.scale;
-        let g0 = Some(crate::ops::resample(
+        let g0 = Some(or_return!(crate::ops::resample(
             grad,
             dim,
             grad_output_sizes[dim as usize],
@@ -122,8 +124,8 @@ impl Backward for ResampleBackwardBackward {
             align_corners,
             antialias,
             scale,
-            None,
-        )?);
+            None
+        )));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
@@ -138,7 +140,7 @@ fn resample_backward_tangent(
     antialias: bool,
     scale: Option<f64>,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
+    rt::jvp_one(&mut |()| -> Result<Option<Tensor>> {
         let grad_output_t = rt::tangent_or_zeros(grad_output)?;
         ops::resample_backward(&grad_output_t, dim, size, mode, align_corners, antialias, scale).map(Some)
     })
@@ -154,8 +156,10 @@ pub(super) fn resample_backward_autograd(
     scale: Option<f64>,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output]);
-    let mut out =
-        rt::below(|| ops::resample_backward(grad_output, dim, size, mode, align_corners, antialias, scale))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::resample_backward(grad_output, dim, size, mode, align_corners, antialias, scale)
+    });
     if rec {
         let edges = Edges::of([Some(grad_output)]);
         let body = ResampleBackwardBackward {
@@ -169,8 +173,8 @@ pub(super) fn resample_backward_autograd(
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output]) {
-        let t = resample_backward_tangent(grad_output, dim, size, mode, align_corners, antialias, scale)?;
-        rt::set_tangent(&out, t)?;
+        let t = resample_backward_tangent(grad_output, dim, size, mode, align_corners, antialias, scale);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -192,7 +196,7 @@ impl Backward for Im2colBackward {
         let padding = &self.padding[..];
         let self_sizes = &self.self_sizes[..];
         let stride = &self.stride[..];
-        let g0 = Some(im2col_grad(grad, self_sizes, kernel_size, dilation, padding, stride)?);
+        let g0 = Some(or_return!(im2col_grad(grad, self_sizes, kernel_size, dilation, padding, stride)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
@@ -205,7 +209,7 @@ fn im2col_tangent(
     padding: &[i64],
     stride: &[i64],
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
+    rt::jvp_one(&mut |()| -> Result<Option<Tensor>> {
         let self_t = rt::tangent_or_zeros(self_)?;
         ops::im2col(&self_t, kernel_size, dilation, padding, stride).map(Some)
     })
@@ -219,7 +223,10 @@ pub(super) fn im2col_autograd(
     stride: &[i64],
 ) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::im2col(self_, kernel_size, dilation, padding, stride))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::im2col(self_, kernel_size, dilation, padding, stride)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = Im2colBackward {
@@ -232,8 +239,8 @@ pub(super) fn im2col_autograd(
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = im2col_tangent(self_, kernel_size, dilation, padding, stride)?;
-        rt::set_tangent(&out, t)?;
+        let t = im2col_tangent(self_, kernel_size, dilation, padding, stride);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -253,7 +260,7 @@ impl Backward for Col2imBackward {
         let kernel_size = &self.kernel_size[..];
         let padding = &self.padding[..];
         let stride = &self.stride[..];
-        let g0 = Some(crate::ops::im2col(grad, kernel_size, dilation, padding, stride)?);
+        let g0 = Some(or_return!(crate::ops::im2col(grad, kernel_size, dilation, padding, stride)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
@@ -267,7 +274,7 @@ fn col2im_tangent(
     padding: &[i64],
     stride: &[i64],
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
+    rt::jvp_one(&mut |()| -> Result<Option<Tensor>> {
         let self_t = rt::tangent_or_zeros(self_)?;
         ops::col2im(&self_t, output_size, kernel_size, dilation, padding, stride).map(Some)
     })
@@ -282,7 +289,10 @@ pub(super) fn col2im_autograd(
     stride: &[i64],
 ) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::col2im(self_, output_size, kernel_size, dilation, padding, stride))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::col2im(self_, output_size, kernel_size, dilation, padding, stride)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = Col2imBackward {
@@ -294,8 +304,8 @@ pub(super) fn col2im_autograd(
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = col2im_tangent(self_, output_size, kernel_size, dilation, padding, stride)?;
-        rt::set_tangent(&out, t)?;
+        let t = col2im_tangent(self_, output_size, kernel_size, dilation, padding, stride);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }

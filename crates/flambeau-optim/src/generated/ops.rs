@@ -34,21 +34,21 @@ pub fn fused_adam_(
     found_inf: Option<&Tensor>,
 ) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
     for t in grads {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
     for t in exp_avgs {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
     for t in exp_avg_sqs {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
     for t in max_exp_avg_sqs {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (optim::FUSED_ADAM_.get(
+    match optim::FUSED_ADAM_.get(
         list_keys(self_)
             | list_keys(grads)
             | list_keys(exp_avgs)
@@ -57,23 +57,26 @@ pub fn fused_adam_(
             | list_keys(state_steps)
             | opt_keys(grad_scale)
             | opt_keys(found_inf),
-    )?)(
-        self_,
-        grads,
-        exp_avgs,
-        exp_avg_sqs,
-        max_exp_avg_sqs,
-        state_steps,
-        lr,
-        beta1,
-        beta2,
-        weight_decay,
-        eps,
-        amsgrad,
-        maximize,
-        grad_scale,
-        found_inf,
-    )
+    ) {
+        Ok(f) => f(
+            self_,
+            grads,
+            exp_avgs,
+            exp_avg_sqs,
+            max_exp_avg_sqs,
+            state_steps,
+            lr,
+            beta1,
+            beta2,
+            weight_decay,
+            eps,
+            amsgrad,
+            maximize,
+            grad_scale,
+            found_inf,
+        ),
+        Err(e) => Err(e),
+    }
 }
 
 /// A step of Adam over lists of tensors, with a learning rate that is a tensor.
@@ -101,21 +104,21 @@ pub fn fused_adam_tensor_lr_(
     found_inf: Option<&Tensor>,
 ) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
     for t in grads {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
     for t in exp_avgs {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
     for t in exp_avg_sqs {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
     for t in max_exp_avg_sqs {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (optim::FUSED_ADAM_TENSOR_LR_.get(
+    match optim::FUSED_ADAM_TENSOR_LR_.look_up(
         list_keys(self_)
             | list_keys(grads)
             | list_keys(exp_avgs)
@@ -125,23 +128,26 @@ pub fn fused_adam_tensor_lr_(
             | lr.key_set()
             | opt_keys(grad_scale)
             | opt_keys(found_inf),
-    )?)(
-        self_,
-        grads,
-        exp_avgs,
-        exp_avg_sqs,
-        max_exp_avg_sqs,
-        state_steps,
-        lr,
-        beta1,
-        beta2,
-        weight_decay,
-        eps,
-        amsgrad,
-        maximize,
-        grad_scale,
-        found_inf,
-    )
+    ) {
+        Ok(f) => f(
+            self_,
+            grads,
+            exp_avgs,
+            exp_avg_sqs,
+            max_exp_avg_sqs,
+            state_steps,
+            lr,
+            beta1,
+            beta2,
+            weight_decay,
+            eps,
+            amsgrad,
+            maximize,
+            grad_scale,
+            found_inf,
+        ),
+        Err(e) => Err(e),
+    }
 }
 
 /// A step of AdamW over lists of tensors: as `_fused_adam_`, but parameters are shrunk by `1 - lr * weight_decay` first.
@@ -169,21 +175,21 @@ pub fn fused_adamw_(
     found_inf: Option<&Tensor>,
 ) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
     for t in grads {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
     for t in exp_avgs {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
     for t in exp_avg_sqs {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
     for t in max_exp_avg_sqs {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (optim::FUSED_ADAMW_.get(
+    match optim::FUSED_ADAMW_.get(
         list_keys(self_)
             | list_keys(grads)
             | list_keys(exp_avgs)
@@ -192,23 +198,26 @@ pub fn fused_adamw_(
             | list_keys(state_steps)
             | opt_keys(grad_scale)
             | opt_keys(found_inf),
-    )?)(
-        self_,
-        grads,
-        exp_avgs,
-        exp_avg_sqs,
-        max_exp_avg_sqs,
-        state_steps,
-        lr,
-        beta1,
-        beta2,
-        weight_decay,
-        eps,
-        amsgrad,
-        maximize,
-        grad_scale,
-        found_inf,
-    )
+    ) {
+        Ok(f) => f(
+            self_,
+            grads,
+            exp_avgs,
+            exp_avg_sqs,
+            max_exp_avg_sqs,
+            state_steps,
+            lr,
+            beta1,
+            beta2,
+            weight_decay,
+            eps,
+            amsgrad,
+            maximize,
+            grad_scale,
+            found_inf,
+        ),
+        Err(e) => Err(e),
+    }
 }
 
 /// A step of AdamW over lists of tensors, with a learning rate that is a tensor.
@@ -236,21 +245,21 @@ pub fn fused_adamw_tensor_lr_(
     found_inf: Option<&Tensor>,
 ) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
     for t in grads {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
     for t in exp_avgs {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
     for t in exp_avg_sqs {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
     for t in max_exp_avg_sqs {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (optim::FUSED_ADAMW_TENSOR_LR_.get(
+    match optim::FUSED_ADAMW_TENSOR_LR_.look_up(
         list_keys(self_)
             | list_keys(grads)
             | list_keys(exp_avgs)
@@ -260,23 +269,26 @@ pub fn fused_adamw_tensor_lr_(
             | lr.key_set()
             | opt_keys(grad_scale)
             | opt_keys(found_inf),
-    )?)(
-        self_,
-        grads,
-        exp_avgs,
-        exp_avg_sqs,
-        max_exp_avg_sqs,
-        state_steps,
-        lr,
-        beta1,
-        beta2,
-        weight_decay,
-        eps,
-        amsgrad,
-        maximize,
-        grad_scale,
-        found_inf,
-    )
+    ) {
+        Ok(f) => f(
+            self_,
+            grads,
+            exp_avgs,
+            exp_avg_sqs,
+            max_exp_avg_sqs,
+            state_steps,
+            lr,
+            beta1,
+            beta2,
+            weight_decay,
+            eps,
+            amsgrad,
+            maximize,
+            grad_scale,
+            found_inf,
+        ),
+        Err(e) => Err(e),
+    }
 }
 
 /// A step of stochastic gradient descent over lists of tensors.
@@ -304,34 +316,37 @@ pub fn fused_sgd_(
     found_inf: Option<&Tensor>,
 ) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
     for t in grads {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
     for t in momentum_buffer_list {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (optim::FUSED_SGD_.get(
+    match optim::FUSED_SGD_.get(
         list_keys(self_)
             | list_keys(grads)
             | list_keys(momentum_buffer_list)
             | opt_keys(grad_scale)
             | opt_keys(found_inf),
-    )?)(
-        self_,
-        grads,
-        momentum_buffer_list,
-        weight_decay,
-        momentum,
-        lr,
-        dampening,
-        nesterov,
-        maximize,
-        is_first_step,
-        grad_scale,
-        found_inf,
-    )
+    ) {
+        Ok(f) => f(
+            self_,
+            grads,
+            momentum_buffer_list,
+            weight_decay,
+            momentum,
+            lr,
+            dampening,
+            nesterov,
+            maximize,
+            is_first_step,
+            grad_scale,
+            found_inf,
+        ),
+        Err(e) => Err(e),
+    }
 }
 
 /// A step of stochastic gradient descent over lists of tensors, with a learning rate that is a tensor.
@@ -356,35 +371,38 @@ pub fn fused_sgd_tensor_lr_(
     found_inf: Option<&Tensor>,
 ) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
     for t in grads {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
     for t in momentum_buffer_list {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (optim::FUSED_SGD_TENSOR_LR_.get(
+    match optim::FUSED_SGD_TENSOR_LR_.look_up(
         list_keys(self_)
             | list_keys(grads)
             | list_keys(momentum_buffer_list)
             | lr.key_set()
             | opt_keys(grad_scale)
             | opt_keys(found_inf),
-    )?)(
-        self_,
-        grads,
-        momentum_buffer_list,
-        weight_decay,
-        momentum,
-        lr,
-        dampening,
-        nesterov,
-        maximize,
-        is_first_step,
-        grad_scale,
-        found_inf,
-    )
+    ) {
+        Ok(f) => f(
+            self_,
+            grads,
+            momentum_buffer_list,
+            weight_decay,
+            momentum,
+            lr,
+            dampening,
+            nesterov,
+            maximize,
+            is_first_step,
+            grad_scale,
+            found_inf,
+        ),
+        Err(e) => Err(e),
+    }
 }
 
 /// A step of Adagrad over lists of tensors, with the sums of squares of their gradients.
@@ -411,37 +429,40 @@ pub fn fused_adagrad_(
     found_inf: Option<&Tensor>,
 ) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
     for t in grads {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
     for t in state_sums {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
     for t in state_steps {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (optim::FUSED_ADAGRAD_.get(
+    match optim::FUSED_ADAGRAD_.get(
         list_keys(self_)
             | list_keys(grads)
             | list_keys(state_sums)
             | list_keys(state_steps)
             | opt_keys(grad_scale)
             | opt_keys(found_inf),
-    )?)(
-        self_,
-        grads,
-        state_sums,
-        state_steps,
-        lr,
-        lr_decay,
-        weight_decay,
-        eps,
-        maximize,
-        grad_scale,
-        found_inf,
-    )
+    ) {
+        Ok(f) => f(
+            self_,
+            grads,
+            state_sums,
+            state_steps,
+            lr,
+            lr_decay,
+            weight_decay,
+            eps,
+            maximize,
+            grad_scale,
+            found_inf,
+        ),
+        Err(e) => Err(e),
+    }
 }
 
 /// A step of Adagrad over lists of tensors, with a learning rate that is a tensor.
@@ -465,15 +486,15 @@ pub fn fused_adagrad_tensor_lr_(
     found_inf: Option<&Tensor>,
 ) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
     for t in grads {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
     for t in state_sums {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (optim::FUSED_ADAGRAD_TENSOR_LR_.get(
+    match optim::FUSED_ADAGRAD_TENSOR_LR_.look_up(
         list_keys(self_)
             | list_keys(grads)
             | list_keys(state_sums)
@@ -481,19 +502,22 @@ pub fn fused_adagrad_tensor_lr_(
             | lr.key_set()
             | opt_keys(grad_scale)
             | opt_keys(found_inf),
-    )?)(
-        self_,
-        grads,
-        state_sums,
-        state_steps,
-        lr,
-        lr_decay,
-        weight_decay,
-        eps,
-        maximize,
-        grad_scale,
-        found_inf,
-    )
+    ) {
+        Ok(f) => f(
+            self_,
+            grads,
+            state_sums,
+            state_steps,
+            lr,
+            lr_decay,
+            weight_decay,
+            eps,
+            maximize,
+            grad_scale,
+            found_inf,
+        ),
+        Err(e) => Err(e),
+    }
 }
 
 /// A step of Adadelta over lists of tensors.
@@ -513,26 +537,20 @@ pub fn fused_adadelta_(
     maximize: bool,
 ) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
     for t in square_avgs {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
     for t in acc_deltas {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (optim::FUSED_ADADELTA_
-        .get(list_keys(self_) | list_keys(grads) | list_keys(square_avgs) | list_keys(acc_deltas))?)(
-        self_,
-        grads,
-        square_avgs,
-        acc_deltas,
-        lr,
-        rho,
-        eps,
-        weight_decay,
-        maximize,
-    )
+    match optim::FUSED_ADADELTA_
+        .get(list_keys(self_) | list_keys(grads) | list_keys(square_avgs) | list_keys(acc_deltas))
+    {
+        Ok(f) => f(self_, grads, square_avgs, acc_deltas, lr, rho, eps, weight_decay, maximize),
+        Err(e) => Err(e),
+    }
 }
 
 /// A step of Adamax over lists of tensors; `step_size` is `lr / (1 - beta1^t)`.
@@ -553,27 +571,20 @@ pub fn fused_adamax_(
     maximize: bool,
 ) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
     for t in exp_avgs {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
     for t in exp_infs {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (optim::FUSED_ADAMAX_
-        .get(list_keys(self_) | list_keys(grads) | list_keys(exp_avgs) | list_keys(exp_infs))?)(
-        self_,
-        grads,
-        exp_avgs,
-        exp_infs,
-        step_size,
-        beta1,
-        beta2,
-        eps,
-        weight_decay,
-        maximize,
-    )
+    match optim::FUSED_ADAMAX_
+        .get(list_keys(self_) | list_keys(grads) | list_keys(exp_avgs) | list_keys(exp_infs))
+    {
+        Ok(f) => f(self_, grads, exp_avgs, exp_infs, step_size, beta1, beta2, eps, weight_decay, maximize),
+        Err(e) => Err(e),
+    }
 }
 
 /// A step of averaged gradient descent over lists of tensors: `eta` is its size, `mu` its part in the averages `axs`.
@@ -592,21 +603,15 @@ pub fn fused_asgd_(
     maximize: bool,
 ) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
     for t in axs {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (optim::FUSED_ASGD_.get(list_keys(self_) | list_keys(grads) | list_keys(axs))?)(
-        self_,
-        grads,
-        axs,
-        eta,
-        mu,
-        lambd,
-        weight_decay,
-        maximize,
-    )
+    match optim::FUSED_ASGD_.get(list_keys(self_) | list_keys(grads) | list_keys(axs)) {
+        Ok(f) => f(self_, grads, axs, eta, mu, lambd, weight_decay, maximize),
+        Err(e) => Err(e),
+    }
 }
 
 /// A step of NAdam over lists of tensors.
@@ -632,30 +637,34 @@ pub fn fused_nadam_(
     maximize: bool,
 ) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
     for t in exp_avgs {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
     for t in exp_avg_sqs {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (optim::FUSED_NADAM_
-        .get(list_keys(self_) | list_keys(grads) | list_keys(exp_avgs) | list_keys(exp_avg_sqs))?)(
-        self_,
-        grads,
-        exp_avgs,
-        exp_avg_sqs,
-        grad_factor,
-        moment_factor,
-        correction2,
-        shrink,
-        beta1,
-        beta2,
-        eps,
-        weight_decay,
-        maximize,
-    )
+    match optim::FUSED_NADAM_
+        .get(list_keys(self_) | list_keys(grads) | list_keys(exp_avgs) | list_keys(exp_avg_sqs))
+    {
+        Ok(f) => f(
+            self_,
+            grads,
+            exp_avgs,
+            exp_avg_sqs,
+            grad_factor,
+            moment_factor,
+            correction2,
+            shrink,
+            beta1,
+            beta2,
+            eps,
+            weight_decay,
+            maximize,
+        ),
+        Err(e) => Err(e),
+    }
 }
 
 /// A step of RAdam over lists of tensors.
@@ -683,31 +692,35 @@ pub fn fused_radam_(
     maximize: bool,
 ) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
     for t in exp_avgs {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
     for t in exp_avg_sqs {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (optim::FUSED_RADAM_
-        .get(list_keys(self_) | list_keys(grads) | list_keys(exp_avgs) | list_keys(exp_avg_sqs))?)(
-        self_,
-        grads,
-        exp_avgs,
-        exp_avg_sqs,
-        lr,
-        correction1,
-        root2,
-        rectification,
-        shrink,
-        beta1,
-        beta2,
-        eps,
-        weight_decay,
-        maximize,
-    )
+    match optim::FUSED_RADAM_
+        .get(list_keys(self_) | list_keys(grads) | list_keys(exp_avgs) | list_keys(exp_avg_sqs))
+    {
+        Ok(f) => f(
+            self_,
+            grads,
+            exp_avgs,
+            exp_avg_sqs,
+            lr,
+            correction1,
+            root2,
+            rectification,
+            shrink,
+            beta1,
+            beta2,
+            eps,
+            weight_decay,
+            maximize,
+        ),
+        Err(e) => Err(e),
+    }
 }
 
 /// A step of RMSprop over lists of tensors; averages of gradients where it is centered, buffers where there is momentum.
@@ -730,37 +743,40 @@ pub fn fused_rmsprop_(
     maximize: bool,
 ) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
     for t in square_avgs {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
     for t in grad_avgs {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
     for t in momentum_buffer_list {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (optim::FUSED_RMSPROP_.get(
+    match optim::FUSED_RMSPROP_.get(
         list_keys(self_)
             | list_keys(grads)
             | list_keys(square_avgs)
             | list_keys(grad_avgs)
             | list_keys(momentum_buffer_list),
-    )?)(
-        self_,
-        grads,
-        square_avgs,
-        grad_avgs,
-        momentum_buffer_list,
-        lr,
-        alpha,
-        eps,
-        weight_decay,
-        momentum,
-        centered,
-        maximize,
-    )
+    ) {
+        Ok(f) => f(
+            self_,
+            grads,
+            square_avgs,
+            grad_avgs,
+            momentum_buffer_list,
+            lr,
+            alpha,
+            eps,
+            weight_decay,
+            momentum,
+            centered,
+            maximize,
+        ),
+        Err(e) => Err(e),
+    }
 }
 
 /// A step of resilient backpropagation over lists of tensors, with previous gradients and step sizes.
@@ -780,26 +796,22 @@ pub fn fused_rprop_(
     maximize: bool,
 ) -> Result<()> {
     for t in self_ {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
     for t in prevs {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
     for t in step_sizes {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (optim::FUSED_RPROP_
-        .get(list_keys(self_) | list_keys(grads) | list_keys(prevs) | list_keys(step_sizes))?)(
-        self_,
-        grads,
-        prevs,
-        step_sizes,
-        etaminus,
-        etaplus,
-        step_size_min,
-        step_size_max,
-        maximize,
-    )
+    match optim::FUSED_RPROP_
+        .get(list_keys(self_) | list_keys(grads) | list_keys(prevs) | list_keys(step_sizes))
+    {
+        Ok(f) => {
+            f(self_, grads, prevs, step_sizes, etaminus, etaplus, step_size_min, step_size_max, maximize)
+        }
+        Err(e) => Err(e),
+    }
 }
 
 /// A step of Adam over lists of tensors. Writes to copies, and returns them.
@@ -830,7 +842,7 @@ pub fn fused_adam(
     grad_scale: Option<&Tensor>,
     found_inf: Option<&Tensor>,
 ) -> Result<(Vec<Tensor>, Vec<Tensor>, Vec<Tensor>, Vec<Tensor>, Vec<Tensor>)> {
-    (optim::FUSED_ADAM.get(
+    match optim::FUSED_ADAM.look_up(
         list_keys(self_)
             | list_keys(grads)
             | list_keys(exp_avgs)
@@ -839,23 +851,26 @@ pub fn fused_adam(
             | list_keys(state_steps)
             | opt_keys(grad_scale)
             | opt_keys(found_inf),
-    )?)(
-        self_,
-        grads,
-        exp_avgs,
-        exp_avg_sqs,
-        max_exp_avg_sqs,
-        state_steps,
-        lr,
-        beta1,
-        beta2,
-        weight_decay,
-        eps,
-        amsgrad,
-        maximize,
-        grad_scale,
-        found_inf,
-    )
+    ) {
+        Ok(f) => f(
+            self_,
+            grads,
+            exp_avgs,
+            exp_avg_sqs,
+            max_exp_avg_sqs,
+            state_steps,
+            lr,
+            beta1,
+            beta2,
+            weight_decay,
+            eps,
+            amsgrad,
+            maximize,
+            grad_scale,
+            found_inf,
+        ),
+        Err(e) => Err(e),
+    }
 }
 
 /// A step of Adam over lists of tensors. Of copies, of which the first list's go into `out`.
@@ -888,21 +903,21 @@ pub fn fused_adam_out(
     out: &[Tensor],
 ) -> Result<()> {
     for t in grads {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
     for t in exp_avgs {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
     for t in exp_avg_sqs {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
     for t in max_exp_avg_sqs {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
     for t in out {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (optim::FUSED_ADAM_OUT.get(
+    match optim::FUSED_ADAM_OUT.look_up(
         list_keys(self_)
             | list_keys(grads)
             | list_keys(exp_avgs)
@@ -912,24 +927,27 @@ pub fn fused_adam_out(
             | opt_keys(grad_scale)
             | opt_keys(found_inf)
             | list_keys(out),
-    )?)(
-        self_,
-        grads,
-        exp_avgs,
-        exp_avg_sqs,
-        max_exp_avg_sqs,
-        state_steps,
-        lr,
-        beta1,
-        beta2,
-        weight_decay,
-        eps,
-        amsgrad,
-        maximize,
-        grad_scale,
-        found_inf,
-        out,
-    )
+    ) {
+        Ok(f) => f(
+            self_,
+            grads,
+            exp_avgs,
+            exp_avg_sqs,
+            max_exp_avg_sqs,
+            state_steps,
+            lr,
+            beta1,
+            beta2,
+            weight_decay,
+            eps,
+            amsgrad,
+            maximize,
+            grad_scale,
+            found_inf,
+            out,
+        ),
+        Err(e) => Err(e),
+    }
 }
 
 /// A step of Adam over lists of tensors, with a learning rate that is a tensor. Writes to copies, and returns them.
@@ -956,7 +974,7 @@ pub fn fused_adam_tensor_lr(
     grad_scale: Option<&Tensor>,
     found_inf: Option<&Tensor>,
 ) -> Result<(Vec<Tensor>, Vec<Tensor>, Vec<Tensor>, Vec<Tensor>, Vec<Tensor>)> {
-    (optim::FUSED_ADAM_TENSOR_LR.get(
+    match optim::FUSED_ADAM_TENSOR_LR.look_up(
         list_keys(self_)
             | list_keys(grads)
             | list_keys(exp_avgs)
@@ -966,23 +984,26 @@ pub fn fused_adam_tensor_lr(
             | lr.key_set()
             | opt_keys(grad_scale)
             | opt_keys(found_inf),
-    )?)(
-        self_,
-        grads,
-        exp_avgs,
-        exp_avg_sqs,
-        max_exp_avg_sqs,
-        state_steps,
-        lr,
-        beta1,
-        beta2,
-        weight_decay,
-        eps,
-        amsgrad,
-        maximize,
-        grad_scale,
-        found_inf,
-    )
+    ) {
+        Ok(f) => f(
+            self_,
+            grads,
+            exp_avgs,
+            exp_avg_sqs,
+            max_exp_avg_sqs,
+            state_steps,
+            lr,
+            beta1,
+            beta2,
+            weight_decay,
+            eps,
+            amsgrad,
+            maximize,
+            grad_scale,
+            found_inf,
+        ),
+        Err(e) => Err(e),
+    }
 }
 
 /// A step of Adam over lists of tensors, with a learning rate that is a tensor. Of copies, of which the first list's go into `out`.
@@ -1011,21 +1032,21 @@ pub fn fused_adam_tensor_lr_out(
     out: &[Tensor],
 ) -> Result<()> {
     for t in grads {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
     for t in exp_avgs {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
     for t in exp_avg_sqs {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
     for t in max_exp_avg_sqs {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
     for t in out {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (optim::FUSED_ADAM_TENSOR_LR_OUT.get(
+    match optim::FUSED_ADAM_TENSOR_LR_OUT.look_up(
         list_keys(self_)
             | list_keys(grads)
             | list_keys(exp_avgs)
@@ -1036,24 +1057,27 @@ pub fn fused_adam_tensor_lr_out(
             | opt_keys(grad_scale)
             | opt_keys(found_inf)
             | list_keys(out),
-    )?)(
-        self_,
-        grads,
-        exp_avgs,
-        exp_avg_sqs,
-        max_exp_avg_sqs,
-        state_steps,
-        lr,
-        beta1,
-        beta2,
-        weight_decay,
-        eps,
-        amsgrad,
-        maximize,
-        grad_scale,
-        found_inf,
-        out,
-    )
+    ) {
+        Ok(f) => f(
+            self_,
+            grads,
+            exp_avgs,
+            exp_avg_sqs,
+            max_exp_avg_sqs,
+            state_steps,
+            lr,
+            beta1,
+            beta2,
+            weight_decay,
+            eps,
+            amsgrad,
+            maximize,
+            grad_scale,
+            found_inf,
+            out,
+        ),
+        Err(e) => Err(e),
+    }
 }
 
 /// A step of AdamW over lists of tensors: as `_fused_adam_`, but parameters are shrunk by `1 - lr * weight_decay` first. Writes to copies, and returns them.
@@ -1080,7 +1104,7 @@ pub fn fused_adamw(
     grad_scale: Option<&Tensor>,
     found_inf: Option<&Tensor>,
 ) -> Result<(Vec<Tensor>, Vec<Tensor>, Vec<Tensor>, Vec<Tensor>, Vec<Tensor>)> {
-    (optim::FUSED_ADAMW.get(
+    match optim::FUSED_ADAMW.look_up(
         list_keys(self_)
             | list_keys(grads)
             | list_keys(exp_avgs)
@@ -1089,23 +1113,26 @@ pub fn fused_adamw(
             | list_keys(state_steps)
             | opt_keys(grad_scale)
             | opt_keys(found_inf),
-    )?)(
-        self_,
-        grads,
-        exp_avgs,
-        exp_avg_sqs,
-        max_exp_avg_sqs,
-        state_steps,
-        lr,
-        beta1,
-        beta2,
-        weight_decay,
-        eps,
-        amsgrad,
-        maximize,
-        grad_scale,
-        found_inf,
-    )
+    ) {
+        Ok(f) => f(
+            self_,
+            grads,
+            exp_avgs,
+            exp_avg_sqs,
+            max_exp_avg_sqs,
+            state_steps,
+            lr,
+            beta1,
+            beta2,
+            weight_decay,
+            eps,
+            amsgrad,
+            maximize,
+            grad_scale,
+            found_inf,
+        ),
+        Err(e) => Err(e),
+    }
 }
 
 /// A step of AdamW over lists of tensors: as `_fused_adam_`, but parameters are shrunk by `1 - lr * weight_decay` first. Of copies, of which the first list's go into `out`.
@@ -1134,21 +1161,21 @@ pub fn fused_adamw_out(
     out: &[Tensor],
 ) -> Result<()> {
     for t in grads {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
     for t in exp_avgs {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
     for t in exp_avg_sqs {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
     for t in max_exp_avg_sqs {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
     for t in out {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (optim::FUSED_ADAMW_OUT.get(
+    match optim::FUSED_ADAMW_OUT.look_up(
         list_keys(self_)
             | list_keys(grads)
             | list_keys(exp_avgs)
@@ -1158,24 +1185,27 @@ pub fn fused_adamw_out(
             | opt_keys(grad_scale)
             | opt_keys(found_inf)
             | list_keys(out),
-    )?)(
-        self_,
-        grads,
-        exp_avgs,
-        exp_avg_sqs,
-        max_exp_avg_sqs,
-        state_steps,
-        lr,
-        beta1,
-        beta2,
-        weight_decay,
-        eps,
-        amsgrad,
-        maximize,
-        grad_scale,
-        found_inf,
-        out,
-    )
+    ) {
+        Ok(f) => f(
+            self_,
+            grads,
+            exp_avgs,
+            exp_avg_sqs,
+            max_exp_avg_sqs,
+            state_steps,
+            lr,
+            beta1,
+            beta2,
+            weight_decay,
+            eps,
+            amsgrad,
+            maximize,
+            grad_scale,
+            found_inf,
+            out,
+        ),
+        Err(e) => Err(e),
+    }
 }
 
 /// A step of AdamW over lists of tensors, with a learning rate that is a tensor. Writes to copies, and returns them.
@@ -1202,7 +1232,7 @@ pub fn fused_adamw_tensor_lr(
     grad_scale: Option<&Tensor>,
     found_inf: Option<&Tensor>,
 ) -> Result<(Vec<Tensor>, Vec<Tensor>, Vec<Tensor>, Vec<Tensor>, Vec<Tensor>)> {
-    (optim::FUSED_ADAMW_TENSOR_LR.get(
+    match optim::FUSED_ADAMW_TENSOR_LR.look_up(
         list_keys(self_)
             | list_keys(grads)
             | list_keys(exp_avgs)
@@ -1212,23 +1242,26 @@ pub fn fused_adamw_tensor_lr(
             | lr.key_set()
             | opt_keys(grad_scale)
             | opt_keys(found_inf),
-    )?)(
-        self_,
-        grads,
-        exp_avgs,
-        exp_avg_sqs,
-        max_exp_avg_sqs,
-        state_steps,
-        lr,
-        beta1,
-        beta2,
-        weight_decay,
-        eps,
-        amsgrad,
-        maximize,
-        grad_scale,
-        found_inf,
-    )
+    ) {
+        Ok(f) => f(
+            self_,
+            grads,
+            exp_avgs,
+            exp_avg_sqs,
+            max_exp_avg_sqs,
+            state_steps,
+            lr,
+            beta1,
+            beta2,
+            weight_decay,
+            eps,
+            amsgrad,
+            maximize,
+            grad_scale,
+            found_inf,
+        ),
+        Err(e) => Err(e),
+    }
 }
 
 /// A step of AdamW over lists of tensors, with a learning rate that is a tensor. Of copies, of which the first list's go into `out`.
@@ -1257,21 +1290,21 @@ pub fn fused_adamw_tensor_lr_out(
     out: &[Tensor],
 ) -> Result<()> {
     for t in grads {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
     for t in exp_avgs {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
     for t in exp_avg_sqs {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
     for t in max_exp_avg_sqs {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
     for t in out {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (optim::FUSED_ADAMW_TENSOR_LR_OUT.get(
+    match optim::FUSED_ADAMW_TENSOR_LR_OUT.look_up(
         list_keys(self_)
             | list_keys(grads)
             | list_keys(exp_avgs)
@@ -1282,24 +1315,27 @@ pub fn fused_adamw_tensor_lr_out(
             | opt_keys(grad_scale)
             | opt_keys(found_inf)
             | list_keys(out),
-    )?)(
-        self_,
-        grads,
-        exp_avgs,
-        exp_avg_sqs,
-        max_exp_avg_sqs,
-        state_steps,
-        lr,
-        beta1,
-        beta2,
-        weight_decay,
-        eps,
-        amsgrad,
-        maximize,
-        grad_scale,
-        found_inf,
-        out,
-    )
+    ) {
+        Ok(f) => f(
+            self_,
+            grads,
+            exp_avgs,
+            exp_avg_sqs,
+            max_exp_avg_sqs,
+            state_steps,
+            lr,
+            beta1,
+            beta2,
+            weight_decay,
+            eps,
+            amsgrad,
+            maximize,
+            grad_scale,
+            found_inf,
+            out,
+        ),
+        Err(e) => Err(e),
+    }
 }
 
 /// A step of stochastic gradient descent over lists of tensors. Writes to copies, and returns them.
@@ -1326,26 +1362,29 @@ pub fn fused_sgd(
     grad_scale: Option<&Tensor>,
     found_inf: Option<&Tensor>,
 ) -> Result<(Vec<Tensor>, Vec<Tensor>, Vec<Tensor>)> {
-    (optim::FUSED_SGD.get(
+    match optim::FUSED_SGD.look_up(
         list_keys(self_)
             | list_keys(grads)
             | list_keys(momentum_buffer_list)
             | opt_keys(grad_scale)
             | opt_keys(found_inf),
-    )?)(
-        self_,
-        grads,
-        momentum_buffer_list,
-        weight_decay,
-        momentum,
-        lr,
-        dampening,
-        nesterov,
-        maximize,
-        is_first_step,
-        grad_scale,
-        found_inf,
-    )
+    ) {
+        Ok(f) => f(
+            self_,
+            grads,
+            momentum_buffer_list,
+            weight_decay,
+            momentum,
+            lr,
+            dampening,
+            nesterov,
+            maximize,
+            is_first_step,
+            grad_scale,
+            found_inf,
+        ),
+        Err(e) => Err(e),
+    }
 }
 
 /// A step of stochastic gradient descent over lists of tensors. Of copies, of which the first list's go into `out`.
@@ -1374,36 +1413,39 @@ pub fn fused_sgd_out(
     out: &[Tensor],
 ) -> Result<()> {
     for t in grads {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
     for t in momentum_buffer_list {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
     for t in out {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (optim::FUSED_SGD_OUT.get(
+    match optim::FUSED_SGD_OUT.look_up(
         list_keys(self_)
             | list_keys(grads)
             | list_keys(momentum_buffer_list)
             | opt_keys(grad_scale)
             | opt_keys(found_inf)
             | list_keys(out),
-    )?)(
-        self_,
-        grads,
-        momentum_buffer_list,
-        weight_decay,
-        momentum,
-        lr,
-        dampening,
-        nesterov,
-        maximize,
-        is_first_step,
-        grad_scale,
-        found_inf,
-        out,
-    )
+    ) {
+        Ok(f) => f(
+            self_,
+            grads,
+            momentum_buffer_list,
+            weight_decay,
+            momentum,
+            lr,
+            dampening,
+            nesterov,
+            maximize,
+            is_first_step,
+            grad_scale,
+            found_inf,
+            out,
+        ),
+        Err(e) => Err(e),
+    }
 }
 
 /// A step of stochastic gradient descent over lists of tensors, with a learning rate that is a tensor. Writes to copies, and returns them.
@@ -1427,27 +1469,30 @@ pub fn fused_sgd_tensor_lr(
     grad_scale: Option<&Tensor>,
     found_inf: Option<&Tensor>,
 ) -> Result<(Vec<Tensor>, Vec<Tensor>, Vec<Tensor>)> {
-    (optim::FUSED_SGD_TENSOR_LR.get(
+    match optim::FUSED_SGD_TENSOR_LR.look_up(
         list_keys(self_)
             | list_keys(grads)
             | list_keys(momentum_buffer_list)
             | lr.key_set()
             | opt_keys(grad_scale)
             | opt_keys(found_inf),
-    )?)(
-        self_,
-        grads,
-        momentum_buffer_list,
-        weight_decay,
-        momentum,
-        lr,
-        dampening,
-        nesterov,
-        maximize,
-        is_first_step,
-        grad_scale,
-        found_inf,
-    )
+    ) {
+        Ok(f) => f(
+            self_,
+            grads,
+            momentum_buffer_list,
+            weight_decay,
+            momentum,
+            lr,
+            dampening,
+            nesterov,
+            maximize,
+            is_first_step,
+            grad_scale,
+            found_inf,
+        ),
+        Err(e) => Err(e),
+    }
 }
 
 /// A step of stochastic gradient descent over lists of tensors, with a learning rate that is a tensor. Of copies, of which the first list's go into `out`.
@@ -1473,15 +1518,15 @@ pub fn fused_sgd_tensor_lr_out(
     out: &[Tensor],
 ) -> Result<()> {
     for t in grads {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
     for t in momentum_buffer_list {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
     for t in out {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (optim::FUSED_SGD_TENSOR_LR_OUT.get(
+    match optim::FUSED_SGD_TENSOR_LR_OUT.look_up(
         list_keys(self_)
             | list_keys(grads)
             | list_keys(momentum_buffer_list)
@@ -1489,21 +1534,24 @@ pub fn fused_sgd_tensor_lr_out(
             | opt_keys(grad_scale)
             | opt_keys(found_inf)
             | list_keys(out),
-    )?)(
-        self_,
-        grads,
-        momentum_buffer_list,
-        weight_decay,
-        momentum,
-        lr,
-        dampening,
-        nesterov,
-        maximize,
-        is_first_step,
-        grad_scale,
-        found_inf,
-        out,
-    )
+    ) {
+        Ok(f) => f(
+            self_,
+            grads,
+            momentum_buffer_list,
+            weight_decay,
+            momentum,
+            lr,
+            dampening,
+            nesterov,
+            maximize,
+            is_first_step,
+            grad_scale,
+            found_inf,
+            out,
+        ),
+        Err(e) => Err(e),
+    }
 }
 
 /// A step of Adagrad over lists of tensors, with the sums of squares of their gradients. Writes to copies, and returns them.
@@ -1529,26 +1577,29 @@ pub fn fused_adagrad(
     grad_scale: Option<&Tensor>,
     found_inf: Option<&Tensor>,
 ) -> Result<(Vec<Tensor>, Vec<Tensor>, Vec<Tensor>, Vec<Tensor>)> {
-    (optim::FUSED_ADAGRAD.get(
+    match optim::FUSED_ADAGRAD.look_up(
         list_keys(self_)
             | list_keys(grads)
             | list_keys(state_sums)
             | list_keys(state_steps)
             | opt_keys(grad_scale)
             | opt_keys(found_inf),
-    )?)(
-        self_,
-        grads,
-        state_sums,
-        state_steps,
-        lr,
-        lr_decay,
-        weight_decay,
-        eps,
-        maximize,
-        grad_scale,
-        found_inf,
-    )
+    ) {
+        Ok(f) => f(
+            self_,
+            grads,
+            state_sums,
+            state_steps,
+            lr,
+            lr_decay,
+            weight_decay,
+            eps,
+            maximize,
+            grad_scale,
+            found_inf,
+        ),
+        Err(e) => Err(e),
+    }
 }
 
 /// A step of Adagrad over lists of tensors, with the sums of squares of their gradients. Of copies, of which the first list's go into `out`.
@@ -1576,18 +1627,18 @@ pub fn fused_adagrad_out(
     out: &[Tensor],
 ) -> Result<()> {
     for t in grads {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
     for t in state_sums {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
     for t in state_steps {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
     for t in out {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (optim::FUSED_ADAGRAD_OUT.get(
+    match optim::FUSED_ADAGRAD_OUT.look_up(
         list_keys(self_)
             | list_keys(grads)
             | list_keys(state_sums)
@@ -1595,20 +1646,23 @@ pub fn fused_adagrad_out(
             | opt_keys(grad_scale)
             | opt_keys(found_inf)
             | list_keys(out),
-    )?)(
-        self_,
-        grads,
-        state_sums,
-        state_steps,
-        lr,
-        lr_decay,
-        weight_decay,
-        eps,
-        maximize,
-        grad_scale,
-        found_inf,
-        out,
-    )
+    ) {
+        Ok(f) => f(
+            self_,
+            grads,
+            state_sums,
+            state_steps,
+            lr,
+            lr_decay,
+            weight_decay,
+            eps,
+            maximize,
+            grad_scale,
+            found_inf,
+            out,
+        ),
+        Err(e) => Err(e),
+    }
 }
 
 /// A step of Adagrad over lists of tensors, with a learning rate that is a tensor. Writes to copies, and returns them.
@@ -1631,7 +1685,7 @@ pub fn fused_adagrad_tensor_lr(
     grad_scale: Option<&Tensor>,
     found_inf: Option<&Tensor>,
 ) -> Result<(Vec<Tensor>, Vec<Tensor>, Vec<Tensor>)> {
-    (optim::FUSED_ADAGRAD_TENSOR_LR.get(
+    match optim::FUSED_ADAGRAD_TENSOR_LR.look_up(
         list_keys(self_)
             | list_keys(grads)
             | list_keys(state_sums)
@@ -1639,19 +1693,22 @@ pub fn fused_adagrad_tensor_lr(
             | lr.key_set()
             | opt_keys(grad_scale)
             | opt_keys(found_inf),
-    )?)(
-        self_,
-        grads,
-        state_sums,
-        state_steps,
-        lr,
-        lr_decay,
-        weight_decay,
-        eps,
-        maximize,
-        grad_scale,
-        found_inf,
-    )
+    ) {
+        Ok(f) => f(
+            self_,
+            grads,
+            state_sums,
+            state_steps,
+            lr,
+            lr_decay,
+            weight_decay,
+            eps,
+            maximize,
+            grad_scale,
+            found_inf,
+        ),
+        Err(e) => Err(e),
+    }
 }
 
 /// A step of Adagrad over lists of tensors, with a learning rate that is a tensor. Of copies, of which the first list's go into `out`.
@@ -1676,15 +1733,15 @@ pub fn fused_adagrad_tensor_lr_out(
     out: &[Tensor],
 ) -> Result<()> {
     for t in grads {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
     for t in state_sums {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
     for t in out {
-        out::writable(t)?;
+        or_return!(out::writable(t));
     }
-    (optim::FUSED_ADAGRAD_TENSOR_LR_OUT.get(
+    match optim::FUSED_ADAGRAD_TENSOR_LR_OUT.look_up(
         list_keys(self_)
             | list_keys(grads)
             | list_keys(state_sums)
@@ -1693,18 +1750,21 @@ pub fn fused_adagrad_tensor_lr_out(
             | opt_keys(grad_scale)
             | opt_keys(found_inf)
             | list_keys(out),
-    )?)(
-        self_,
-        grads,
-        state_sums,
-        state_steps,
-        lr,
-        lr_decay,
-        weight_decay,
-        eps,
-        maximize,
-        grad_scale,
-        found_inf,
-        out,
-    )
+    ) {
+        Ok(f) => f(
+            self_,
+            grads,
+            state_sums,
+            state_steps,
+            lr,
+            lr_decay,
+            weight_decay,
+            eps,
+            maximize,
+            grad_scale,
+            found_inf,
+            out,
+        ),
+        Err(e) => Err(e),
+    }
 }

@@ -3,7 +3,7 @@
 //! Operators of the family `optim`.
 
 #[allow(unused_imports)]
-use super::{D, a, args, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, calls, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::optim as f;
 
@@ -71,24 +71,7 @@ pub(super) static FUSED_ADAM__INFO: OpInfo = OpInfo {
     functional: Some(&super::optim::FUSED_ADAM_INFO),
 };
 fn fused_adam_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fused_adam_(
-        &arg::<Vec<Tensor>>(a, 0)?,
-        &arg::<Vec<Tensor>>(a, 1)?,
-        &arg::<Vec<Tensor>>(a, 2)?,
-        &arg::<Vec<Tensor>>(a, 3)?,
-        &arg::<Vec<Tensor>>(a, 4)?,
-        &arg::<Vec<Tensor>>(a, 5)?,
-        arg(a, 6)?,
-        arg(a, 7)?,
-        arg(a, 8)?,
-        arg(a, 9)?,
-        arg(a, 10)?,
-        arg(a, 11)?,
-        arg(a, 12)?,
-        arg::<Option<Tensor>>(a, 13)?.as_ref(),
-        arg::<Option<Tensor>>(a, 14)?.as_ref(),
-    )?;
-    Ok(vec![])
+    calls::boxed_ts_ts_ts_ts_ts_ts_f_f_f_f_f_b_b_ot_ot(ops::fused_adam_, a, &[])
 }
 fn fused_adam_inplace_adaptor(
     self_: &[Tensor],
@@ -107,65 +90,25 @@ fn fused_adam_inplace_adaptor(
     grad_scale: Option<&Tensor>,
     found_inf: Option<&Tensor>,
 ) -> Result<()> {
-    if let Some(_seen) = watched(
+    calls::adapt_ts_ts_ts_ts_ts_ts_f_f_f_f_f_b_b_ot_ot(
         &FUSED_ADAM__INFO,
-        &[
-            &self_,
-            &grads,
-            &exp_avgs,
-            &exp_avg_sqs,
-            &max_exp_avg_sqs,
-            &state_steps,
-            &lr,
-            &beta1,
-            &beta2,
-            &weight_decay,
-            &eps,
-            &amsgrad,
-            &maximize,
-            &grad_scale,
-            &found_inf,
-        ],
-    ) {
-        return ops::fused_adam_(
-            self_,
-            grads,
-            exp_avgs,
-            exp_avg_sqs,
-            max_exp_avg_sqs,
-            state_steps,
-            lr,
-            beta1,
-            beta2,
-            weight_decay,
-            eps,
-            amsgrad,
-            maximize,
-            grad_scale,
-            found_inf,
-        );
-    }
-    call_fallback(
-        &FUSED_ADAM__INFO,
-        &[
-            &self_,
-            &grads,
-            &exp_avgs,
-            &exp_avg_sqs,
-            &max_exp_avg_sqs,
-            &state_steps,
-            &lr,
-            &beta1,
-            &beta2,
-            &weight_decay,
-            &eps,
-            &amsgrad,
-            &maximize,
-            &grad_scale,
-            &found_inf,
-        ],
+        ops::fused_adam_,
+        self_,
+        grads,
+        exp_avgs,
+        exp_avg_sqs,
+        max_exp_avg_sqs,
+        state_steps,
+        lr,
+        beta1,
+        beta2,
+        weight_decay,
+        eps,
+        amsgrad,
+        maximize,
+        grad_scale,
+        found_inf,
     )
-    .map(drop)
 }
 
 fn fused_adam_tensor_lr_inplace_each(
@@ -263,24 +206,7 @@ pub(super) static FUSED_ADAM_TENSOR_LR__INFO: OpInfo = OpInfo {
     functional: Some(&super::optim::FUSED_ADAM_TENSOR_LR_INFO),
 };
 fn fused_adam_tensor_lr_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fused_adam_tensor_lr_(
-        &arg::<Vec<Tensor>>(a, 0)?,
-        &arg::<Vec<Tensor>>(a, 1)?,
-        &arg::<Vec<Tensor>>(a, 2)?,
-        &arg::<Vec<Tensor>>(a, 3)?,
-        &arg::<Vec<Tensor>>(a, 4)?,
-        &arg::<Vec<Tensor>>(a, 5)?,
-        tensor_arg(a, 6)?,
-        arg(a, 7)?,
-        arg(a, 8)?,
-        arg(a, 9)?,
-        arg(a, 10)?,
-        arg(a, 11)?,
-        arg(a, 12)?,
-        arg::<Option<Tensor>>(a, 13)?.as_ref(),
-        arg::<Option<Tensor>>(a, 14)?.as_ref(),
-    )?;
-    Ok(vec![])
+    calls::boxed_ts_ts_ts_ts_ts_ts_t_f_f_f_f_b_b_ot_ot(ops::fused_adam_tensor_lr_, a, &[])
 }
 fn fused_adam_tensor_lr_inplace_adaptor(
     self_: &[Tensor],
@@ -299,65 +225,25 @@ fn fused_adam_tensor_lr_inplace_adaptor(
     grad_scale: Option<&Tensor>,
     found_inf: Option<&Tensor>,
 ) -> Result<()> {
-    if let Some(_seen) = watched(
+    calls::adapt_ts_ts_ts_ts_ts_ts_t_f_f_f_f_b_b_ot_ot(
         &FUSED_ADAM_TENSOR_LR__INFO,
-        &[
-            &self_,
-            &grads,
-            &exp_avgs,
-            &exp_avg_sqs,
-            &max_exp_avg_sqs,
-            &state_steps,
-            &lr,
-            &beta1,
-            &beta2,
-            &weight_decay,
-            &eps,
-            &amsgrad,
-            &maximize,
-            &grad_scale,
-            &found_inf,
-        ],
-    ) {
-        return ops::fused_adam_tensor_lr_(
-            self_,
-            grads,
-            exp_avgs,
-            exp_avg_sqs,
-            max_exp_avg_sqs,
-            state_steps,
-            lr,
-            beta1,
-            beta2,
-            weight_decay,
-            eps,
-            amsgrad,
-            maximize,
-            grad_scale,
-            found_inf,
-        );
-    }
-    call_fallback(
-        &FUSED_ADAM_TENSOR_LR__INFO,
-        &[
-            &self_,
-            &grads,
-            &exp_avgs,
-            &exp_avg_sqs,
-            &max_exp_avg_sqs,
-            &state_steps,
-            &lr,
-            &beta1,
-            &beta2,
-            &weight_decay,
-            &eps,
-            &amsgrad,
-            &maximize,
-            &grad_scale,
-            &found_inf,
-        ],
+        ops::fused_adam_tensor_lr_,
+        self_,
+        grads,
+        exp_avgs,
+        exp_avg_sqs,
+        max_exp_avg_sqs,
+        state_steps,
+        lr,
+        beta1,
+        beta2,
+        weight_decay,
+        eps,
+        amsgrad,
+        maximize,
+        grad_scale,
+        found_inf,
     )
-    .map(drop)
 }
 
 /// Type of [`FUSED_ADAMW_`].
@@ -424,24 +310,7 @@ pub(super) static FUSED_ADAMW__INFO: OpInfo = OpInfo {
     functional: Some(&super::optim::FUSED_ADAMW_INFO),
 };
 fn fused_adamw_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fused_adamw_(
-        &arg::<Vec<Tensor>>(a, 0)?,
-        &arg::<Vec<Tensor>>(a, 1)?,
-        &arg::<Vec<Tensor>>(a, 2)?,
-        &arg::<Vec<Tensor>>(a, 3)?,
-        &arg::<Vec<Tensor>>(a, 4)?,
-        &arg::<Vec<Tensor>>(a, 5)?,
-        arg(a, 6)?,
-        arg(a, 7)?,
-        arg(a, 8)?,
-        arg(a, 9)?,
-        arg(a, 10)?,
-        arg(a, 11)?,
-        arg(a, 12)?,
-        arg::<Option<Tensor>>(a, 13)?.as_ref(),
-        arg::<Option<Tensor>>(a, 14)?.as_ref(),
-    )?;
-    Ok(vec![])
+    calls::boxed_ts_ts_ts_ts_ts_ts_f_f_f_f_f_b_b_ot_ot(ops::fused_adamw_, a, &[])
 }
 fn fused_adamw_inplace_adaptor(
     self_: &[Tensor],
@@ -460,65 +329,25 @@ fn fused_adamw_inplace_adaptor(
     grad_scale: Option<&Tensor>,
     found_inf: Option<&Tensor>,
 ) -> Result<()> {
-    if let Some(_seen) = watched(
+    calls::adapt_ts_ts_ts_ts_ts_ts_f_f_f_f_f_b_b_ot_ot(
         &FUSED_ADAMW__INFO,
-        &[
-            &self_,
-            &grads,
-            &exp_avgs,
-            &exp_avg_sqs,
-            &max_exp_avg_sqs,
-            &state_steps,
-            &lr,
-            &beta1,
-            &beta2,
-            &weight_decay,
-            &eps,
-            &amsgrad,
-            &maximize,
-            &grad_scale,
-            &found_inf,
-        ],
-    ) {
-        return ops::fused_adamw_(
-            self_,
-            grads,
-            exp_avgs,
-            exp_avg_sqs,
-            max_exp_avg_sqs,
-            state_steps,
-            lr,
-            beta1,
-            beta2,
-            weight_decay,
-            eps,
-            amsgrad,
-            maximize,
-            grad_scale,
-            found_inf,
-        );
-    }
-    call_fallback(
-        &FUSED_ADAMW__INFO,
-        &[
-            &self_,
-            &grads,
-            &exp_avgs,
-            &exp_avg_sqs,
-            &max_exp_avg_sqs,
-            &state_steps,
-            &lr,
-            &beta1,
-            &beta2,
-            &weight_decay,
-            &eps,
-            &amsgrad,
-            &maximize,
-            &grad_scale,
-            &found_inf,
-        ],
+        ops::fused_adamw_,
+        self_,
+        grads,
+        exp_avgs,
+        exp_avg_sqs,
+        max_exp_avg_sqs,
+        state_steps,
+        lr,
+        beta1,
+        beta2,
+        weight_decay,
+        eps,
+        amsgrad,
+        maximize,
+        grad_scale,
+        found_inf,
     )
-    .map(drop)
 }
 
 fn fused_adamw_tensor_lr_inplace_each(
@@ -616,24 +445,7 @@ pub(super) static FUSED_ADAMW_TENSOR_LR__INFO: OpInfo = OpInfo {
     functional: Some(&super::optim::FUSED_ADAMW_TENSOR_LR_INFO),
 };
 fn fused_adamw_tensor_lr_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fused_adamw_tensor_lr_(
-        &arg::<Vec<Tensor>>(a, 0)?,
-        &arg::<Vec<Tensor>>(a, 1)?,
-        &arg::<Vec<Tensor>>(a, 2)?,
-        &arg::<Vec<Tensor>>(a, 3)?,
-        &arg::<Vec<Tensor>>(a, 4)?,
-        &arg::<Vec<Tensor>>(a, 5)?,
-        tensor_arg(a, 6)?,
-        arg(a, 7)?,
-        arg(a, 8)?,
-        arg(a, 9)?,
-        arg(a, 10)?,
-        arg(a, 11)?,
-        arg(a, 12)?,
-        arg::<Option<Tensor>>(a, 13)?.as_ref(),
-        arg::<Option<Tensor>>(a, 14)?.as_ref(),
-    )?;
-    Ok(vec![])
+    calls::boxed_ts_ts_ts_ts_ts_ts_t_f_f_f_f_b_b_ot_ot(ops::fused_adamw_tensor_lr_, a, &[])
 }
 fn fused_adamw_tensor_lr_inplace_adaptor(
     self_: &[Tensor],
@@ -652,65 +464,25 @@ fn fused_adamw_tensor_lr_inplace_adaptor(
     grad_scale: Option<&Tensor>,
     found_inf: Option<&Tensor>,
 ) -> Result<()> {
-    if let Some(_seen) = watched(
+    calls::adapt_ts_ts_ts_ts_ts_ts_t_f_f_f_f_b_b_ot_ot(
         &FUSED_ADAMW_TENSOR_LR__INFO,
-        &[
-            &self_,
-            &grads,
-            &exp_avgs,
-            &exp_avg_sqs,
-            &max_exp_avg_sqs,
-            &state_steps,
-            &lr,
-            &beta1,
-            &beta2,
-            &weight_decay,
-            &eps,
-            &amsgrad,
-            &maximize,
-            &grad_scale,
-            &found_inf,
-        ],
-    ) {
-        return ops::fused_adamw_tensor_lr_(
-            self_,
-            grads,
-            exp_avgs,
-            exp_avg_sqs,
-            max_exp_avg_sqs,
-            state_steps,
-            lr,
-            beta1,
-            beta2,
-            weight_decay,
-            eps,
-            amsgrad,
-            maximize,
-            grad_scale,
-            found_inf,
-        );
-    }
-    call_fallback(
-        &FUSED_ADAMW_TENSOR_LR__INFO,
-        &[
-            &self_,
-            &grads,
-            &exp_avgs,
-            &exp_avg_sqs,
-            &max_exp_avg_sqs,
-            &state_steps,
-            &lr,
-            &beta1,
-            &beta2,
-            &weight_decay,
-            &eps,
-            &amsgrad,
-            &maximize,
-            &grad_scale,
-            &found_inf,
-        ],
+        ops::fused_adamw_tensor_lr_,
+        self_,
+        grads,
+        exp_avgs,
+        exp_avg_sqs,
+        max_exp_avg_sqs,
+        state_steps,
+        lr,
+        beta1,
+        beta2,
+        weight_decay,
+        eps,
+        amsgrad,
+        maximize,
+        grad_scale,
+        found_inf,
     )
-    .map(drop)
 }
 
 /// Type of [`FUSED_SGD_`].
@@ -771,20 +543,20 @@ pub(super) static FUSED_SGD__INFO: OpInfo = OpInfo {
     functional: Some(&super::optim::FUSED_SGD_INFO),
 };
 fn fused_sgd_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fused_sgd_(
-        &arg::<Vec<Tensor>>(a, 0)?,
-        &arg::<Vec<Tensor>>(a, 1)?,
-        &arg::<Vec<Tensor>>(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-        arg(a, 7)?,
-        arg(a, 8)?,
-        arg(a, 9)?,
-        arg::<Option<Tensor>>(a, 10)?.as_ref(),
-        arg::<Option<Tensor>>(a, 11)?.as_ref(),
-    )?;
+    or_return!(ops::fused_sgd_(
+        &or_return!(arg::<Vec<Tensor>>(a, 0)),
+        &or_return!(arg::<Vec<Tensor>>(a, 1)),
+        &or_return!(arg::<Vec<Tensor>>(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5)),
+        or_return!(arg(a, 6)),
+        or_return!(arg(a, 7)),
+        or_return!(arg(a, 8)),
+        or_return!(arg(a, 9)),
+        or_return!(arg::<Option<Tensor>>(a, 10)).as_ref(),
+        or_return!(arg::<Option<Tensor>>(a, 11)).as_ref()
+    ));
     Ok(vec![])
 }
 fn fused_sgd_inplace_adaptor(
@@ -801,7 +573,7 @@ fn fused_sgd_inplace_adaptor(
     grad_scale: Option<&Tensor>,
     found_inf: Option<&Tensor>,
 ) -> Result<()> {
-    if let Some(_seen) = watched(
+    adapted(
         &FUSED_SGD__INFO,
         &[
             &self_,
@@ -817,40 +589,23 @@ fn fused_sgd_inplace_adaptor(
             &grad_scale,
             &found_inf,
         ],
-    ) {
-        return ops::fused_sgd_(
-            self_,
-            grads,
-            momentum_buffer_list,
-            weight_decay,
-            momentum,
-            lr,
-            dampening,
-            nesterov,
-            maximize,
-            is_first_step,
-            grad_scale,
-            found_inf,
-        );
-    }
-    call_fallback(
-        &FUSED_SGD__INFO,
-        &[
-            &self_,
-            &grads,
-            &momentum_buffer_list,
-            &weight_decay,
-            &momentum,
-            &lr,
-            &dampening,
-            &nesterov,
-            &maximize,
-            &is_first_step,
-            &grad_scale,
-            &found_inf,
-        ],
+        &mut |()| {
+            ops::fused_sgd_(
+                self_,
+                grads,
+                momentum_buffer_list,
+                weight_decay,
+                momentum,
+                lr,
+                dampening,
+                nesterov,
+                maximize,
+                is_first_step,
+                grad_scale,
+                found_inf,
+            )
+        },
     )
-    .map(drop)
 }
 
 fn fused_sgd_tensor_lr_inplace_each(
@@ -936,20 +691,20 @@ pub(super) static FUSED_SGD_TENSOR_LR__INFO: OpInfo = OpInfo {
     functional: Some(&super::optim::FUSED_SGD_TENSOR_LR_INFO),
 };
 fn fused_sgd_tensor_lr_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fused_sgd_tensor_lr_(
-        &arg::<Vec<Tensor>>(a, 0)?,
-        &arg::<Vec<Tensor>>(a, 1)?,
-        &arg::<Vec<Tensor>>(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        tensor_arg(a, 5)?,
-        arg(a, 6)?,
-        arg(a, 7)?,
-        arg(a, 8)?,
-        arg(a, 9)?,
-        arg::<Option<Tensor>>(a, 10)?.as_ref(),
-        arg::<Option<Tensor>>(a, 11)?.as_ref(),
-    )?;
+    or_return!(ops::fused_sgd_tensor_lr_(
+        &or_return!(arg::<Vec<Tensor>>(a, 0)),
+        &or_return!(arg::<Vec<Tensor>>(a, 1)),
+        &or_return!(arg::<Vec<Tensor>>(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(tensor_arg(a, 5)),
+        or_return!(arg(a, 6)),
+        or_return!(arg(a, 7)),
+        or_return!(arg(a, 8)),
+        or_return!(arg(a, 9)),
+        or_return!(arg::<Option<Tensor>>(a, 10)).as_ref(),
+        or_return!(arg::<Option<Tensor>>(a, 11)).as_ref()
+    ));
     Ok(vec![])
 }
 fn fused_sgd_tensor_lr_inplace_adaptor(
@@ -966,7 +721,7 @@ fn fused_sgd_tensor_lr_inplace_adaptor(
     grad_scale: Option<&Tensor>,
     found_inf: Option<&Tensor>,
 ) -> Result<()> {
-    if let Some(_seen) = watched(
+    adapted(
         &FUSED_SGD_TENSOR_LR__INFO,
         &[
             &self_,
@@ -982,40 +737,23 @@ fn fused_sgd_tensor_lr_inplace_adaptor(
             &grad_scale,
             &found_inf,
         ],
-    ) {
-        return ops::fused_sgd_tensor_lr_(
-            self_,
-            grads,
-            momentum_buffer_list,
-            weight_decay,
-            momentum,
-            lr,
-            dampening,
-            nesterov,
-            maximize,
-            is_first_step,
-            grad_scale,
-            found_inf,
-        );
-    }
-    call_fallback(
-        &FUSED_SGD_TENSOR_LR__INFO,
-        &[
-            &self_,
-            &grads,
-            &momentum_buffer_list,
-            &weight_decay,
-            &momentum,
-            &lr,
-            &dampening,
-            &nesterov,
-            &maximize,
-            &is_first_step,
-            &grad_scale,
-            &found_inf,
-        ],
+        &mut |()| {
+            ops::fused_sgd_tensor_lr_(
+                self_,
+                grads,
+                momentum_buffer_list,
+                weight_decay,
+                momentum,
+                lr,
+                dampening,
+                nesterov,
+                maximize,
+                is_first_step,
+                grad_scale,
+                found_inf,
+            )
+        },
     )
-    .map(drop)
 }
 
 /// Type of [`FUSED_ADAGRAD_`].
@@ -1074,19 +812,19 @@ pub(super) static FUSED_ADAGRAD__INFO: OpInfo = OpInfo {
     functional: Some(&super::optim::FUSED_ADAGRAD_INFO),
 };
 fn fused_adagrad_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fused_adagrad_(
-        &arg::<Vec<Tensor>>(a, 0)?,
-        &arg::<Vec<Tensor>>(a, 1)?,
-        &arg::<Vec<Tensor>>(a, 2)?,
-        &arg::<Vec<Tensor>>(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-        arg(a, 7)?,
-        arg(a, 8)?,
-        arg::<Option<Tensor>>(a, 9)?.as_ref(),
-        arg::<Option<Tensor>>(a, 10)?.as_ref(),
-    )?;
+    or_return!(ops::fused_adagrad_(
+        &or_return!(arg::<Vec<Tensor>>(a, 0)),
+        &or_return!(arg::<Vec<Tensor>>(a, 1)),
+        &or_return!(arg::<Vec<Tensor>>(a, 2)),
+        &or_return!(arg::<Vec<Tensor>>(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5)),
+        or_return!(arg(a, 6)),
+        or_return!(arg(a, 7)),
+        or_return!(arg(a, 8)),
+        or_return!(arg::<Option<Tensor>>(a, 9)).as_ref(),
+        or_return!(arg::<Option<Tensor>>(a, 10)).as_ref()
+    ));
     Ok(vec![])
 }
 fn fused_adagrad_inplace_adaptor(
@@ -1102,7 +840,7 @@ fn fused_adagrad_inplace_adaptor(
     grad_scale: Option<&Tensor>,
     found_inf: Option<&Tensor>,
 ) -> Result<()> {
-    if let Some(_seen) = watched(
+    adapted(
         &FUSED_ADAGRAD__INFO,
         &[
             &self_,
@@ -1117,38 +855,22 @@ fn fused_adagrad_inplace_adaptor(
             &grad_scale,
             &found_inf,
         ],
-    ) {
-        return ops::fused_adagrad_(
-            self_,
-            grads,
-            state_sums,
-            state_steps,
-            lr,
-            lr_decay,
-            weight_decay,
-            eps,
-            maximize,
-            grad_scale,
-            found_inf,
-        );
-    }
-    call_fallback(
-        &FUSED_ADAGRAD__INFO,
-        &[
-            &self_,
-            &grads,
-            &state_sums,
-            &state_steps,
-            &lr,
-            &lr_decay,
-            &weight_decay,
-            &eps,
-            &maximize,
-            &grad_scale,
-            &found_inf,
-        ],
+        &mut |()| {
+            ops::fused_adagrad_(
+                self_,
+                grads,
+                state_sums,
+                state_steps,
+                lr,
+                lr_decay,
+                weight_decay,
+                eps,
+                maximize,
+                grad_scale,
+                found_inf,
+            )
+        },
     )
-    .map(drop)
 }
 
 fn fused_adagrad_tensor_lr_inplace_each(
@@ -1230,19 +952,19 @@ pub(super) static FUSED_ADAGRAD_TENSOR_LR__INFO: OpInfo = OpInfo {
     functional: Some(&super::optim::FUSED_ADAGRAD_TENSOR_LR_INFO),
 };
 fn fused_adagrad_tensor_lr_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fused_adagrad_tensor_lr_(
-        &arg::<Vec<Tensor>>(a, 0)?,
-        &arg::<Vec<Tensor>>(a, 1)?,
-        &arg::<Vec<Tensor>>(a, 2)?,
-        &arg::<Vec<Tensor>>(a, 3)?,
-        tensor_arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-        arg(a, 7)?,
-        arg(a, 8)?,
-        arg::<Option<Tensor>>(a, 9)?.as_ref(),
-        arg::<Option<Tensor>>(a, 10)?.as_ref(),
-    )?;
+    or_return!(ops::fused_adagrad_tensor_lr_(
+        &or_return!(arg::<Vec<Tensor>>(a, 0)),
+        &or_return!(arg::<Vec<Tensor>>(a, 1)),
+        &or_return!(arg::<Vec<Tensor>>(a, 2)),
+        &or_return!(arg::<Vec<Tensor>>(a, 3)),
+        or_return!(tensor_arg(a, 4)),
+        or_return!(arg(a, 5)),
+        or_return!(arg(a, 6)),
+        or_return!(arg(a, 7)),
+        or_return!(arg(a, 8)),
+        or_return!(arg::<Option<Tensor>>(a, 9)).as_ref(),
+        or_return!(arg::<Option<Tensor>>(a, 10)).as_ref()
+    ));
     Ok(vec![])
 }
 fn fused_adagrad_tensor_lr_inplace_adaptor(
@@ -1258,7 +980,7 @@ fn fused_adagrad_tensor_lr_inplace_adaptor(
     grad_scale: Option<&Tensor>,
     found_inf: Option<&Tensor>,
 ) -> Result<()> {
-    if let Some(_seen) = watched(
+    adapted(
         &FUSED_ADAGRAD_TENSOR_LR__INFO,
         &[
             &self_,
@@ -1273,38 +995,22 @@ fn fused_adagrad_tensor_lr_inplace_adaptor(
             &grad_scale,
             &found_inf,
         ],
-    ) {
-        return ops::fused_adagrad_tensor_lr_(
-            self_,
-            grads,
-            state_sums,
-            state_steps,
-            lr,
-            lr_decay,
-            weight_decay,
-            eps,
-            maximize,
-            grad_scale,
-            found_inf,
-        );
-    }
-    call_fallback(
-        &FUSED_ADAGRAD_TENSOR_LR__INFO,
-        &[
-            &self_,
-            &grads,
-            &state_sums,
-            &state_steps,
-            &lr,
-            &lr_decay,
-            &weight_decay,
-            &eps,
-            &maximize,
-            &grad_scale,
-            &found_inf,
-        ],
+        &mut |()| {
+            ops::fused_adagrad_tensor_lr_(
+                self_,
+                grads,
+                state_sums,
+                state_steps,
+                lr,
+                lr_decay,
+                weight_decay,
+                eps,
+                maximize,
+                grad_scale,
+                found_inf,
+            )
+        },
     )
-    .map(drop)
 }
 
 /// Type of [`FUSED_ADADELTA_`].
@@ -1350,18 +1056,7 @@ pub(super) static FUSED_ADADELTA__INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fused_adadelta_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fused_adadelta_(
-        &arg::<Vec<Tensor>>(a, 0)?,
-        &arg::<Vec<Tensor>>(a, 1)?,
-        &arg::<Vec<Tensor>>(a, 2)?,
-        &arg::<Vec<Tensor>>(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-        arg(a, 7)?,
-        arg(a, 8)?,
-    )?;
-    Ok(vec![])
+    calls::boxed_ts_ts_ts_ts_f_f_f_f_b(ops::fused_adadelta_, a, &[])
 }
 fn fused_adadelta_inplace_adaptor(
     self_: &[Tensor],
@@ -1374,27 +1069,19 @@ fn fused_adadelta_inplace_adaptor(
     weight_decay: f64,
     maximize: bool,
 ) -> Result<()> {
-    if let Some(_seen) = watched(
+    calls::adapt_ts_ts_ts_ts_f_f_f_f_b(
         &FUSED_ADADELTA__INFO,
-        &[&self_, &grads, &square_avgs, &acc_deltas, &lr, &rho, &eps, &weight_decay, &maximize],
-    ) {
-        return ops::fused_adadelta_(
-            self_,
-            grads,
-            square_avgs,
-            acc_deltas,
-            lr,
-            rho,
-            eps,
-            weight_decay,
-            maximize,
-        );
-    }
-    call_fallback(
-        &FUSED_ADADELTA__INFO,
-        &[&self_, &grads, &square_avgs, &acc_deltas, &lr, &rho, &eps, &weight_decay, &maximize],
+        ops::fused_adadelta_,
+        self_,
+        grads,
+        square_avgs,
+        acc_deltas,
+        lr,
+        rho,
+        eps,
+        weight_decay,
+        maximize,
     )
-    .map(drop)
 }
 
 /// Type of [`FUSED_ADAMAX_`].
@@ -1441,18 +1128,18 @@ pub(super) static FUSED_ADAMAX__INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fused_adamax_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fused_adamax_(
-        &arg::<Vec<Tensor>>(a, 0)?,
-        &arg::<Vec<Tensor>>(a, 1)?,
-        &arg::<Vec<Tensor>>(a, 2)?,
-        &arg::<Vec<Tensor>>(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-        arg(a, 7)?,
-        arg(a, 8)?,
-        arg(a, 9)?,
-    )?;
+    or_return!(ops::fused_adamax_(
+        &or_return!(arg::<Vec<Tensor>>(a, 0)),
+        &or_return!(arg::<Vec<Tensor>>(a, 1)),
+        &or_return!(arg::<Vec<Tensor>>(a, 2)),
+        &or_return!(arg::<Vec<Tensor>>(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5)),
+        or_return!(arg(a, 6)),
+        or_return!(arg(a, 7)),
+        or_return!(arg(a, 8)),
+        or_return!(arg(a, 9))
+    ));
     Ok(vec![])
 }
 fn fused_adamax_inplace_adaptor(
@@ -1467,28 +1154,24 @@ fn fused_adamax_inplace_adaptor(
     weight_decay: f64,
     maximize: bool,
 ) -> Result<()> {
-    if let Some(_seen) = watched(
+    adapted(
         &FUSED_ADAMAX__INFO,
         &[&self_, &grads, &exp_avgs, &exp_infs, &step_size, &beta1, &beta2, &eps, &weight_decay, &maximize],
-    ) {
-        return ops::fused_adamax_(
-            self_,
-            grads,
-            exp_avgs,
-            exp_infs,
-            step_size,
-            beta1,
-            beta2,
-            eps,
-            weight_decay,
-            maximize,
-        );
-    }
-    call_fallback(
-        &FUSED_ADAMAX__INFO,
-        &[&self_, &grads, &exp_avgs, &exp_infs, &step_size, &beta1, &beta2, &eps, &weight_decay, &maximize],
+        &mut |()| {
+            ops::fused_adamax_(
+                self_,
+                grads,
+                exp_avgs,
+                exp_infs,
+                step_size,
+                beta1,
+                beta2,
+                eps,
+                weight_decay,
+                maximize,
+            )
+        },
     )
-    .map(drop)
 }
 
 /// Type of [`FUSED_ASGD_`].
@@ -1532,16 +1215,16 @@ pub(super) static FUSED_ASGD__INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fused_asgd_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fused_asgd_(
-        &arg::<Vec<Tensor>>(a, 0)?,
-        &arg::<Vec<Tensor>>(a, 1)?,
-        &arg::<Vec<Tensor>>(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-        arg(a, 7)?,
-    )?;
+    or_return!(ops::fused_asgd_(
+        &or_return!(arg::<Vec<Tensor>>(a, 0)),
+        &or_return!(arg::<Vec<Tensor>>(a, 1)),
+        &or_return!(arg::<Vec<Tensor>>(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5)),
+        or_return!(arg(a, 6)),
+        or_return!(arg(a, 7))
+    ));
     Ok(vec![])
 }
 fn fused_asgd_inplace_adaptor(
@@ -1554,13 +1237,11 @@ fn fused_asgd_inplace_adaptor(
     weight_decay: f64,
     maximize: bool,
 ) -> Result<()> {
-    if let Some(_seen) =
-        watched(&FUSED_ASGD__INFO, &[&self_, &grads, &axs, &eta, &mu, &lambd, &weight_decay, &maximize])
-    {
-        return ops::fused_asgd_(self_, grads, axs, eta, mu, lambd, weight_decay, maximize);
-    }
-    call_fallback(&FUSED_ASGD__INFO, &[&self_, &grads, &axs, &eta, &mu, &lambd, &weight_decay, &maximize])
-        .map(drop)
+    adapted(
+        &FUSED_ASGD__INFO,
+        &[&self_, &grads, &axs, &eta, &mu, &lambd, &weight_decay, &maximize],
+        &mut |()| ops::fused_asgd_(self_, grads, axs, eta, mu, lambd, weight_decay, maximize),
+    )
 }
 
 /// Type of [`FUSED_NADAM_`].
@@ -1623,21 +1304,21 @@ pub(super) static FUSED_NADAM__INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fused_nadam_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fused_nadam_(
-        &arg::<Vec<Tensor>>(a, 0)?,
-        &arg::<Vec<Tensor>>(a, 1)?,
-        &arg::<Vec<Tensor>>(a, 2)?,
-        &arg::<Vec<Tensor>>(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-        arg(a, 7)?,
-        arg(a, 8)?,
-        arg(a, 9)?,
-        arg(a, 10)?,
-        arg(a, 11)?,
-        arg(a, 12)?,
-    )?;
+    or_return!(ops::fused_nadam_(
+        &or_return!(arg::<Vec<Tensor>>(a, 0)),
+        &or_return!(arg::<Vec<Tensor>>(a, 1)),
+        &or_return!(arg::<Vec<Tensor>>(a, 2)),
+        &or_return!(arg::<Vec<Tensor>>(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5)),
+        or_return!(arg(a, 6)),
+        or_return!(arg(a, 7)),
+        or_return!(arg(a, 8)),
+        or_return!(arg(a, 9)),
+        or_return!(arg(a, 10)),
+        or_return!(arg(a, 11)),
+        or_return!(arg(a, 12))
+    ));
     Ok(vec![])
 }
 fn fused_nadam_inplace_adaptor(
@@ -1655,7 +1336,7 @@ fn fused_nadam_inplace_adaptor(
     weight_decay: f64,
     maximize: bool,
 ) -> Result<()> {
-    if let Some(_seen) = watched(
+    adapted(
         &FUSED_NADAM__INFO,
         &[
             &self_,
@@ -1672,42 +1353,24 @@ fn fused_nadam_inplace_adaptor(
             &weight_decay,
             &maximize,
         ],
-    ) {
-        return ops::fused_nadam_(
-            self_,
-            grads,
-            exp_avgs,
-            exp_avg_sqs,
-            grad_factor,
-            moment_factor,
-            correction2,
-            shrink,
-            beta1,
-            beta2,
-            eps,
-            weight_decay,
-            maximize,
-        );
-    }
-    call_fallback(
-        &FUSED_NADAM__INFO,
-        &[
-            &self_,
-            &grads,
-            &exp_avgs,
-            &exp_avg_sqs,
-            &grad_factor,
-            &moment_factor,
-            &correction2,
-            &shrink,
-            &beta1,
-            &beta2,
-            &eps,
-            &weight_decay,
-            &maximize,
-        ],
+        &mut |()| {
+            ops::fused_nadam_(
+                self_,
+                grads,
+                exp_avgs,
+                exp_avg_sqs,
+                grad_factor,
+                moment_factor,
+                correction2,
+                shrink,
+                beta1,
+                beta2,
+                eps,
+                weight_decay,
+                maximize,
+            )
+        },
     )
-    .map(drop)
 }
 
 /// Type of [`FUSED_RADAM_`].
@@ -1772,22 +1435,22 @@ pub(super) static FUSED_RADAM__INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fused_radam_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fused_radam_(
-        &arg::<Vec<Tensor>>(a, 0)?,
-        &arg::<Vec<Tensor>>(a, 1)?,
-        &arg::<Vec<Tensor>>(a, 2)?,
-        &arg::<Vec<Tensor>>(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-        arg(a, 7)?,
-        arg(a, 8)?,
-        arg(a, 9)?,
-        arg(a, 10)?,
-        arg(a, 11)?,
-        arg(a, 12)?,
-        arg(a, 13)?,
-    )?;
+    or_return!(ops::fused_radam_(
+        &or_return!(arg::<Vec<Tensor>>(a, 0)),
+        &or_return!(arg::<Vec<Tensor>>(a, 1)),
+        &or_return!(arg::<Vec<Tensor>>(a, 2)),
+        &or_return!(arg::<Vec<Tensor>>(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5)),
+        or_return!(arg(a, 6)),
+        or_return!(arg(a, 7)),
+        or_return!(arg(a, 8)),
+        or_return!(arg(a, 9)),
+        or_return!(arg(a, 10)),
+        or_return!(arg(a, 11)),
+        or_return!(arg(a, 12)),
+        or_return!(arg(a, 13))
+    ));
     Ok(vec![])
 }
 fn fused_radam_inplace_adaptor(
@@ -1806,7 +1469,7 @@ fn fused_radam_inplace_adaptor(
     weight_decay: f64,
     maximize: bool,
 ) -> Result<()> {
-    if let Some(_seen) = watched(
+    adapted(
         &FUSED_RADAM__INFO,
         &[
             &self_,
@@ -1824,44 +1487,25 @@ fn fused_radam_inplace_adaptor(
             &weight_decay,
             &maximize,
         ],
-    ) {
-        return ops::fused_radam_(
-            self_,
-            grads,
-            exp_avgs,
-            exp_avg_sqs,
-            lr,
-            correction1,
-            root2,
-            rectification,
-            shrink,
-            beta1,
-            beta2,
-            eps,
-            weight_decay,
-            maximize,
-        );
-    }
-    call_fallback(
-        &FUSED_RADAM__INFO,
-        &[
-            &self_,
-            &grads,
-            &exp_avgs,
-            &exp_avg_sqs,
-            &lr,
-            &correction1,
-            &root2,
-            &rectification,
-            &shrink,
-            &beta1,
-            &beta2,
-            &eps,
-            &weight_decay,
-            &maximize,
-        ],
+        &mut |()| {
+            ops::fused_radam_(
+                self_,
+                grads,
+                exp_avgs,
+                exp_avg_sqs,
+                lr,
+                correction1,
+                root2,
+                rectification,
+                shrink,
+                beta1,
+                beta2,
+                eps,
+                weight_decay,
+                maximize,
+            )
+        },
     )
-    .map(drop)
 }
 
 /// Type of [`FUSED_RMSPROP_`].
@@ -1922,20 +1566,20 @@ pub(super) static FUSED_RMSPROP__INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fused_rmsprop_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fused_rmsprop_(
-        &arg::<Vec<Tensor>>(a, 0)?,
-        &arg::<Vec<Tensor>>(a, 1)?,
-        &arg::<Vec<Tensor>>(a, 2)?,
-        &arg::<Vec<Tensor>>(a, 3)?,
-        &arg::<Vec<Tensor>>(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-        arg(a, 7)?,
-        arg(a, 8)?,
-        arg(a, 9)?,
-        arg(a, 10)?,
-        arg(a, 11)?,
-    )?;
+    or_return!(ops::fused_rmsprop_(
+        &or_return!(arg::<Vec<Tensor>>(a, 0)),
+        &or_return!(arg::<Vec<Tensor>>(a, 1)),
+        &or_return!(arg::<Vec<Tensor>>(a, 2)),
+        &or_return!(arg::<Vec<Tensor>>(a, 3)),
+        &or_return!(arg::<Vec<Tensor>>(a, 4)),
+        or_return!(arg(a, 5)),
+        or_return!(arg(a, 6)),
+        or_return!(arg(a, 7)),
+        or_return!(arg(a, 8)),
+        or_return!(arg(a, 9)),
+        or_return!(arg(a, 10)),
+        or_return!(arg(a, 11))
+    ));
     Ok(vec![])
 }
 fn fused_rmsprop_inplace_adaptor(
@@ -1952,7 +1596,7 @@ fn fused_rmsprop_inplace_adaptor(
     centered: bool,
     maximize: bool,
 ) -> Result<()> {
-    if let Some(_seen) = watched(
+    adapted(
         &FUSED_RMSPROP__INFO,
         &[
             &self_,
@@ -1968,40 +1612,23 @@ fn fused_rmsprop_inplace_adaptor(
             &centered,
             &maximize,
         ],
-    ) {
-        return ops::fused_rmsprop_(
-            self_,
-            grads,
-            square_avgs,
-            grad_avgs,
-            momentum_buffer_list,
-            lr,
-            alpha,
-            eps,
-            weight_decay,
-            momentum,
-            centered,
-            maximize,
-        );
-    }
-    call_fallback(
-        &FUSED_RMSPROP__INFO,
-        &[
-            &self_,
-            &grads,
-            &square_avgs,
-            &grad_avgs,
-            &momentum_buffer_list,
-            &lr,
-            &alpha,
-            &eps,
-            &weight_decay,
-            &momentum,
-            &centered,
-            &maximize,
-        ],
+        &mut |()| {
+            ops::fused_rmsprop_(
+                self_,
+                grads,
+                square_avgs,
+                grad_avgs,
+                momentum_buffer_list,
+                lr,
+                alpha,
+                eps,
+                weight_decay,
+                momentum,
+                centered,
+                maximize,
+            )
+        },
     )
-    .map(drop)
 }
 
 /// Type of [`FUSED_RPROP_`].
@@ -2047,18 +1674,7 @@ pub(super) static FUSED_RPROP__INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fused_rprop_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fused_rprop_(
-        &arg::<Vec<Tensor>>(a, 0)?,
-        &arg::<Vec<Tensor>>(a, 1)?,
-        &arg::<Vec<Tensor>>(a, 2)?,
-        &arg::<Vec<Tensor>>(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-        arg(a, 7)?,
-        arg(a, 8)?,
-    )?;
-    Ok(vec![])
+    calls::boxed_ts_ts_ts_ts_f_f_f_f_b(ops::fused_rprop_, a, &[])
 }
 fn fused_rprop_inplace_adaptor(
     self_: &[Tensor],
@@ -2071,47 +1687,19 @@ fn fused_rprop_inplace_adaptor(
     step_size_max: f64,
     maximize: bool,
 ) -> Result<()> {
-    if let Some(_seen) = watched(
+    calls::adapt_ts_ts_ts_ts_f_f_f_f_b(
         &FUSED_RPROP__INFO,
-        &[
-            &self_,
-            &grads,
-            &prevs,
-            &step_sizes,
-            &etaminus,
-            &etaplus,
-            &step_size_min,
-            &step_size_max,
-            &maximize,
-        ],
-    ) {
-        return ops::fused_rprop_(
-            self_,
-            grads,
-            prevs,
-            step_sizes,
-            etaminus,
-            etaplus,
-            step_size_min,
-            step_size_max,
-            maximize,
-        );
-    }
-    call_fallback(
-        &FUSED_RPROP__INFO,
-        &[
-            &self_,
-            &grads,
-            &prevs,
-            &step_sizes,
-            &etaminus,
-            &etaplus,
-            &step_size_min,
-            &step_size_max,
-            &maximize,
-        ],
+        ops::fused_rprop_,
+        self_,
+        grads,
+        prevs,
+        step_sizes,
+        etaminus,
+        etaplus,
+        step_size_min,
+        step_size_max,
+        maximize,
     )
-    .map(drop)
 }
 
 fn fused_adam_each(
@@ -2217,24 +1805,7 @@ pub(super) static FUSED_ADAM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fused_adam_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fused_adam(
-        &arg::<Vec<Tensor>>(a, 0)?,
-        &arg::<Vec<Tensor>>(a, 1)?,
-        &arg::<Vec<Tensor>>(a, 2)?,
-        &arg::<Vec<Tensor>>(a, 3)?,
-        &arg::<Vec<Tensor>>(a, 4)?,
-        &arg::<Vec<Tensor>>(a, 5)?,
-        arg(a, 6)?,
-        arg(a, 7)?,
-        arg(a, 8)?,
-        arg(a, 9)?,
-        arg(a, 10)?,
-        arg(a, 11)?,
-        arg(a, 12)?,
-        arg::<Option<Tensor>>(a, 13)?.as_ref(),
-        arg::<Option<Tensor>>(a, 14)?.as_ref(),
-    )?
-    .into_values()
+    calls::boxed_ts_ts_ts_ts_ts_ts_f_f_f_f_f_b_b_ot_ot_to_ts_ts_ts_ts_ts(ops::fused_adam, a)
 }
 fn fused_adam_adaptor(
     self_: &[Tensor],
@@ -2253,63 +1824,24 @@ fn fused_adam_adaptor(
     grad_scale: Option<&Tensor>,
     found_inf: Option<&Tensor>,
 ) -> Result<(Vec<Tensor>, Vec<Tensor>, Vec<Tensor>, Vec<Tensor>, Vec<Tensor>)> {
-    if let Some(_seen) = watched(
+    calls::adapt_ts_ts_ts_ts_ts_ts_f_f_f_f_f_b_b_ot_ot_to_ts_ts_ts_ts_ts(
         &FUSED_ADAM_INFO,
-        &[
-            &self_,
-            &grads,
-            &exp_avgs,
-            &exp_avg_sqs,
-            &max_exp_avg_sqs,
-            &state_steps,
-            &lr,
-            &beta1,
-            &beta2,
-            &weight_decay,
-            &eps,
-            &amsgrad,
-            &maximize,
-            &grad_scale,
-            &found_inf,
-        ],
-    ) {
-        return ops::fused_adam(
-            self_,
-            grads,
-            exp_avgs,
-            exp_avg_sqs,
-            max_exp_avg_sqs,
-            state_steps,
-            lr,
-            beta1,
-            beta2,
-            weight_decay,
-            eps,
-            amsgrad,
-            maximize,
-            grad_scale,
-            found_inf,
-        );
-    }
-    fallback(
-        &FUSED_ADAM_INFO,
-        &[
-            &self_,
-            &grads,
-            &exp_avgs,
-            &exp_avg_sqs,
-            &max_exp_avg_sqs,
-            &state_steps,
-            &lr,
-            &beta1,
-            &beta2,
-            &weight_decay,
-            &eps,
-            &amsgrad,
-            &maximize,
-            &grad_scale,
-            &found_inf,
-        ],
+        ops::fused_adam,
+        self_,
+        grads,
+        exp_avgs,
+        exp_avg_sqs,
+        max_exp_avg_sqs,
+        state_steps,
+        lr,
+        beta1,
+        beta2,
+        weight_decay,
+        eps,
+        amsgrad,
+        maximize,
+        grad_scale,
+        found_inf,
     )
 }
 
@@ -2409,25 +1941,7 @@ pub(super) static FUSED_ADAM_OUT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fused_adam_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fused_adam_out(
-        &arg::<Vec<Tensor>>(a, 0)?,
-        &arg::<Vec<Tensor>>(a, 1)?,
-        &arg::<Vec<Tensor>>(a, 2)?,
-        &arg::<Vec<Tensor>>(a, 3)?,
-        &arg::<Vec<Tensor>>(a, 4)?,
-        &arg::<Vec<Tensor>>(a, 5)?,
-        arg(a, 6)?,
-        arg(a, 7)?,
-        arg(a, 8)?,
-        arg(a, 9)?,
-        arg(a, 10)?,
-        arg(a, 11)?,
-        arg(a, 12)?,
-        arg::<Option<Tensor>>(a, 13)?.as_ref(),
-        arg::<Option<Tensor>>(a, 14)?.as_ref(),
-        &arg::<Vec<Tensor>>(a, 15)?,
-    )?;
-    Ok(vec![])
+    calls::boxed_ts_ts_ts_ts_ts_ts_f_f_f_f_f_b_b_ot_ot_ts(ops::fused_adam_out, a, &[])
 }
 fn fused_adam_out_adaptor(
     self_: &[Tensor],
@@ -2447,68 +1961,26 @@ fn fused_adam_out_adaptor(
     found_inf: Option<&Tensor>,
     out: &[Tensor],
 ) -> Result<()> {
-    if let Some(_seen) = watched(
+    calls::adapt_ts_ts_ts_ts_ts_ts_f_f_f_f_f_b_b_ot_ot_ts(
         &FUSED_ADAM_OUT_INFO,
-        &[
-            &self_,
-            &grads,
-            &exp_avgs,
-            &exp_avg_sqs,
-            &max_exp_avg_sqs,
-            &state_steps,
-            &lr,
-            &beta1,
-            &beta2,
-            &weight_decay,
-            &eps,
-            &amsgrad,
-            &maximize,
-            &grad_scale,
-            &found_inf,
-            &out,
-        ],
-    ) {
-        return ops::fused_adam_out(
-            self_,
-            grads,
-            exp_avgs,
-            exp_avg_sqs,
-            max_exp_avg_sqs,
-            state_steps,
-            lr,
-            beta1,
-            beta2,
-            weight_decay,
-            eps,
-            amsgrad,
-            maximize,
-            grad_scale,
-            found_inf,
-            out,
-        );
-    }
-    call_fallback(
-        &FUSED_ADAM_OUT_INFO,
-        &[
-            &self_,
-            &grads,
-            &exp_avgs,
-            &exp_avg_sqs,
-            &max_exp_avg_sqs,
-            &state_steps,
-            &lr,
-            &beta1,
-            &beta2,
-            &weight_decay,
-            &eps,
-            &amsgrad,
-            &maximize,
-            &grad_scale,
-            &found_inf,
-            &out,
-        ],
+        ops::fused_adam_out,
+        self_,
+        grads,
+        exp_avgs,
+        exp_avg_sqs,
+        max_exp_avg_sqs,
+        state_steps,
+        lr,
+        beta1,
+        beta2,
+        weight_decay,
+        eps,
+        amsgrad,
+        maximize,
+        grad_scale,
+        found_inf,
+        out,
     )
-    .map(drop)
 }
 
 fn fused_adam_tensor_lr_each(
@@ -2616,24 +2088,7 @@ pub(super) static FUSED_ADAM_TENSOR_LR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fused_adam_tensor_lr_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fused_adam_tensor_lr(
-        &arg::<Vec<Tensor>>(a, 0)?,
-        &arg::<Vec<Tensor>>(a, 1)?,
-        &arg::<Vec<Tensor>>(a, 2)?,
-        &arg::<Vec<Tensor>>(a, 3)?,
-        &arg::<Vec<Tensor>>(a, 4)?,
-        &arg::<Vec<Tensor>>(a, 5)?,
-        tensor_arg(a, 6)?,
-        arg(a, 7)?,
-        arg(a, 8)?,
-        arg(a, 9)?,
-        arg(a, 10)?,
-        arg(a, 11)?,
-        arg(a, 12)?,
-        arg::<Option<Tensor>>(a, 13)?.as_ref(),
-        arg::<Option<Tensor>>(a, 14)?.as_ref(),
-    )?
-    .into_values()
+    calls::boxed_ts_ts_ts_ts_ts_ts_t_f_f_f_f_b_b_ot_ot_to_ts_ts_ts_ts_ts(ops::fused_adam_tensor_lr, a)
 }
 fn fused_adam_tensor_lr_adaptor(
     self_: &[Tensor],
@@ -2652,63 +2107,24 @@ fn fused_adam_tensor_lr_adaptor(
     grad_scale: Option<&Tensor>,
     found_inf: Option<&Tensor>,
 ) -> Result<(Vec<Tensor>, Vec<Tensor>, Vec<Tensor>, Vec<Tensor>, Vec<Tensor>)> {
-    if let Some(_seen) = watched(
+    calls::adapt_ts_ts_ts_ts_ts_ts_t_f_f_f_f_b_b_ot_ot_to_ts_ts_ts_ts_ts(
         &FUSED_ADAM_TENSOR_LR_INFO,
-        &[
-            &self_,
-            &grads,
-            &exp_avgs,
-            &exp_avg_sqs,
-            &max_exp_avg_sqs,
-            &state_steps,
-            &lr,
-            &beta1,
-            &beta2,
-            &weight_decay,
-            &eps,
-            &amsgrad,
-            &maximize,
-            &grad_scale,
-            &found_inf,
-        ],
-    ) {
-        return ops::fused_adam_tensor_lr(
-            self_,
-            grads,
-            exp_avgs,
-            exp_avg_sqs,
-            max_exp_avg_sqs,
-            state_steps,
-            lr,
-            beta1,
-            beta2,
-            weight_decay,
-            eps,
-            amsgrad,
-            maximize,
-            grad_scale,
-            found_inf,
-        );
-    }
-    fallback(
-        &FUSED_ADAM_TENSOR_LR_INFO,
-        &[
-            &self_,
-            &grads,
-            &exp_avgs,
-            &exp_avg_sqs,
-            &max_exp_avg_sqs,
-            &state_steps,
-            &lr,
-            &beta1,
-            &beta2,
-            &weight_decay,
-            &eps,
-            &amsgrad,
-            &maximize,
-            &grad_scale,
-            &found_inf,
-        ],
+        ops::fused_adam_tensor_lr,
+        self_,
+        grads,
+        exp_avgs,
+        exp_avg_sqs,
+        max_exp_avg_sqs,
+        state_steps,
+        lr,
+        beta1,
+        beta2,
+        weight_decay,
+        eps,
+        amsgrad,
+        maximize,
+        grad_scale,
+        found_inf,
     )
 }
 
@@ -2811,25 +2227,7 @@ pub(super) static FUSED_ADAM_TENSOR_LR_OUT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fused_adam_tensor_lr_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fused_adam_tensor_lr_out(
-        &arg::<Vec<Tensor>>(a, 0)?,
-        &arg::<Vec<Tensor>>(a, 1)?,
-        &arg::<Vec<Tensor>>(a, 2)?,
-        &arg::<Vec<Tensor>>(a, 3)?,
-        &arg::<Vec<Tensor>>(a, 4)?,
-        &arg::<Vec<Tensor>>(a, 5)?,
-        tensor_arg(a, 6)?,
-        arg(a, 7)?,
-        arg(a, 8)?,
-        arg(a, 9)?,
-        arg(a, 10)?,
-        arg(a, 11)?,
-        arg(a, 12)?,
-        arg::<Option<Tensor>>(a, 13)?.as_ref(),
-        arg::<Option<Tensor>>(a, 14)?.as_ref(),
-        &arg::<Vec<Tensor>>(a, 15)?,
-    )?;
-    Ok(vec![])
+    calls::boxed_ts_ts_ts_ts_ts_ts_t_f_f_f_f_b_b_ot_ot_ts(ops::fused_adam_tensor_lr_out, a, &[])
 }
 fn fused_adam_tensor_lr_out_adaptor(
     self_: &[Tensor],
@@ -2849,68 +2247,26 @@ fn fused_adam_tensor_lr_out_adaptor(
     found_inf: Option<&Tensor>,
     out: &[Tensor],
 ) -> Result<()> {
-    if let Some(_seen) = watched(
+    calls::adapt_ts_ts_ts_ts_ts_ts_t_f_f_f_f_b_b_ot_ot_ts(
         &FUSED_ADAM_TENSOR_LR_OUT_INFO,
-        &[
-            &self_,
-            &grads,
-            &exp_avgs,
-            &exp_avg_sqs,
-            &max_exp_avg_sqs,
-            &state_steps,
-            &lr,
-            &beta1,
-            &beta2,
-            &weight_decay,
-            &eps,
-            &amsgrad,
-            &maximize,
-            &grad_scale,
-            &found_inf,
-            &out,
-        ],
-    ) {
-        return ops::fused_adam_tensor_lr_out(
-            self_,
-            grads,
-            exp_avgs,
-            exp_avg_sqs,
-            max_exp_avg_sqs,
-            state_steps,
-            lr,
-            beta1,
-            beta2,
-            weight_decay,
-            eps,
-            amsgrad,
-            maximize,
-            grad_scale,
-            found_inf,
-            out,
-        );
-    }
-    call_fallback(
-        &FUSED_ADAM_TENSOR_LR_OUT_INFO,
-        &[
-            &self_,
-            &grads,
-            &exp_avgs,
-            &exp_avg_sqs,
-            &max_exp_avg_sqs,
-            &state_steps,
-            &lr,
-            &beta1,
-            &beta2,
-            &weight_decay,
-            &eps,
-            &amsgrad,
-            &maximize,
-            &grad_scale,
-            &found_inf,
-            &out,
-        ],
+        ops::fused_adam_tensor_lr_out,
+        self_,
+        grads,
+        exp_avgs,
+        exp_avg_sqs,
+        max_exp_avg_sqs,
+        state_steps,
+        lr,
+        beta1,
+        beta2,
+        weight_decay,
+        eps,
+        amsgrad,
+        maximize,
+        grad_scale,
+        found_inf,
+        out,
     )
-    .map(drop)
 }
 
 fn fused_adamw_each(
@@ -3017,24 +2373,7 @@ pub(super) static FUSED_ADAMW_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fused_adamw_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fused_adamw(
-        &arg::<Vec<Tensor>>(a, 0)?,
-        &arg::<Vec<Tensor>>(a, 1)?,
-        &arg::<Vec<Tensor>>(a, 2)?,
-        &arg::<Vec<Tensor>>(a, 3)?,
-        &arg::<Vec<Tensor>>(a, 4)?,
-        &arg::<Vec<Tensor>>(a, 5)?,
-        arg(a, 6)?,
-        arg(a, 7)?,
-        arg(a, 8)?,
-        arg(a, 9)?,
-        arg(a, 10)?,
-        arg(a, 11)?,
-        arg(a, 12)?,
-        arg::<Option<Tensor>>(a, 13)?.as_ref(),
-        arg::<Option<Tensor>>(a, 14)?.as_ref(),
-    )?
-    .into_values()
+    calls::boxed_ts_ts_ts_ts_ts_ts_f_f_f_f_f_b_b_ot_ot_to_ts_ts_ts_ts_ts(ops::fused_adamw, a)
 }
 fn fused_adamw_adaptor(
     self_: &[Tensor],
@@ -3053,63 +2392,24 @@ fn fused_adamw_adaptor(
     grad_scale: Option<&Tensor>,
     found_inf: Option<&Tensor>,
 ) -> Result<(Vec<Tensor>, Vec<Tensor>, Vec<Tensor>, Vec<Tensor>, Vec<Tensor>)> {
-    if let Some(_seen) = watched(
+    calls::adapt_ts_ts_ts_ts_ts_ts_f_f_f_f_f_b_b_ot_ot_to_ts_ts_ts_ts_ts(
         &FUSED_ADAMW_INFO,
-        &[
-            &self_,
-            &grads,
-            &exp_avgs,
-            &exp_avg_sqs,
-            &max_exp_avg_sqs,
-            &state_steps,
-            &lr,
-            &beta1,
-            &beta2,
-            &weight_decay,
-            &eps,
-            &amsgrad,
-            &maximize,
-            &grad_scale,
-            &found_inf,
-        ],
-    ) {
-        return ops::fused_adamw(
-            self_,
-            grads,
-            exp_avgs,
-            exp_avg_sqs,
-            max_exp_avg_sqs,
-            state_steps,
-            lr,
-            beta1,
-            beta2,
-            weight_decay,
-            eps,
-            amsgrad,
-            maximize,
-            grad_scale,
-            found_inf,
-        );
-    }
-    fallback(
-        &FUSED_ADAMW_INFO,
-        &[
-            &self_,
-            &grads,
-            &exp_avgs,
-            &exp_avg_sqs,
-            &max_exp_avg_sqs,
-            &state_steps,
-            &lr,
-            &beta1,
-            &beta2,
-            &weight_decay,
-            &eps,
-            &amsgrad,
-            &maximize,
-            &grad_scale,
-            &found_inf,
-        ],
+        ops::fused_adamw,
+        self_,
+        grads,
+        exp_avgs,
+        exp_avg_sqs,
+        max_exp_avg_sqs,
+        state_steps,
+        lr,
+        beta1,
+        beta2,
+        weight_decay,
+        eps,
+        amsgrad,
+        maximize,
+        grad_scale,
+        found_inf,
     )
 }
 
@@ -3209,25 +2509,7 @@ pub(super) static FUSED_ADAMW_OUT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fused_adamw_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fused_adamw_out(
-        &arg::<Vec<Tensor>>(a, 0)?,
-        &arg::<Vec<Tensor>>(a, 1)?,
-        &arg::<Vec<Tensor>>(a, 2)?,
-        &arg::<Vec<Tensor>>(a, 3)?,
-        &arg::<Vec<Tensor>>(a, 4)?,
-        &arg::<Vec<Tensor>>(a, 5)?,
-        arg(a, 6)?,
-        arg(a, 7)?,
-        arg(a, 8)?,
-        arg(a, 9)?,
-        arg(a, 10)?,
-        arg(a, 11)?,
-        arg(a, 12)?,
-        arg::<Option<Tensor>>(a, 13)?.as_ref(),
-        arg::<Option<Tensor>>(a, 14)?.as_ref(),
-        &arg::<Vec<Tensor>>(a, 15)?,
-    )?;
-    Ok(vec![])
+    calls::boxed_ts_ts_ts_ts_ts_ts_f_f_f_f_f_b_b_ot_ot_ts(ops::fused_adamw_out, a, &[])
 }
 fn fused_adamw_out_adaptor(
     self_: &[Tensor],
@@ -3247,68 +2529,26 @@ fn fused_adamw_out_adaptor(
     found_inf: Option<&Tensor>,
     out: &[Tensor],
 ) -> Result<()> {
-    if let Some(_seen) = watched(
+    calls::adapt_ts_ts_ts_ts_ts_ts_f_f_f_f_f_b_b_ot_ot_ts(
         &FUSED_ADAMW_OUT_INFO,
-        &[
-            &self_,
-            &grads,
-            &exp_avgs,
-            &exp_avg_sqs,
-            &max_exp_avg_sqs,
-            &state_steps,
-            &lr,
-            &beta1,
-            &beta2,
-            &weight_decay,
-            &eps,
-            &amsgrad,
-            &maximize,
-            &grad_scale,
-            &found_inf,
-            &out,
-        ],
-    ) {
-        return ops::fused_adamw_out(
-            self_,
-            grads,
-            exp_avgs,
-            exp_avg_sqs,
-            max_exp_avg_sqs,
-            state_steps,
-            lr,
-            beta1,
-            beta2,
-            weight_decay,
-            eps,
-            amsgrad,
-            maximize,
-            grad_scale,
-            found_inf,
-            out,
-        );
-    }
-    call_fallback(
-        &FUSED_ADAMW_OUT_INFO,
-        &[
-            &self_,
-            &grads,
-            &exp_avgs,
-            &exp_avg_sqs,
-            &max_exp_avg_sqs,
-            &state_steps,
-            &lr,
-            &beta1,
-            &beta2,
-            &weight_decay,
-            &eps,
-            &amsgrad,
-            &maximize,
-            &grad_scale,
-            &found_inf,
-            &out,
-        ],
+        ops::fused_adamw_out,
+        self_,
+        grads,
+        exp_avgs,
+        exp_avg_sqs,
+        max_exp_avg_sqs,
+        state_steps,
+        lr,
+        beta1,
+        beta2,
+        weight_decay,
+        eps,
+        amsgrad,
+        maximize,
+        grad_scale,
+        found_inf,
+        out,
     )
-    .map(drop)
 }
 
 fn fused_adamw_tensor_lr_each(
@@ -3416,24 +2656,7 @@ pub(super) static FUSED_ADAMW_TENSOR_LR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fused_adamw_tensor_lr_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fused_adamw_tensor_lr(
-        &arg::<Vec<Tensor>>(a, 0)?,
-        &arg::<Vec<Tensor>>(a, 1)?,
-        &arg::<Vec<Tensor>>(a, 2)?,
-        &arg::<Vec<Tensor>>(a, 3)?,
-        &arg::<Vec<Tensor>>(a, 4)?,
-        &arg::<Vec<Tensor>>(a, 5)?,
-        tensor_arg(a, 6)?,
-        arg(a, 7)?,
-        arg(a, 8)?,
-        arg(a, 9)?,
-        arg(a, 10)?,
-        arg(a, 11)?,
-        arg(a, 12)?,
-        arg::<Option<Tensor>>(a, 13)?.as_ref(),
-        arg::<Option<Tensor>>(a, 14)?.as_ref(),
-    )?
-    .into_values()
+    calls::boxed_ts_ts_ts_ts_ts_ts_t_f_f_f_f_b_b_ot_ot_to_ts_ts_ts_ts_ts(ops::fused_adamw_tensor_lr, a)
 }
 fn fused_adamw_tensor_lr_adaptor(
     self_: &[Tensor],
@@ -3452,63 +2675,24 @@ fn fused_adamw_tensor_lr_adaptor(
     grad_scale: Option<&Tensor>,
     found_inf: Option<&Tensor>,
 ) -> Result<(Vec<Tensor>, Vec<Tensor>, Vec<Tensor>, Vec<Tensor>, Vec<Tensor>)> {
-    if let Some(_seen) = watched(
+    calls::adapt_ts_ts_ts_ts_ts_ts_t_f_f_f_f_b_b_ot_ot_to_ts_ts_ts_ts_ts(
         &FUSED_ADAMW_TENSOR_LR_INFO,
-        &[
-            &self_,
-            &grads,
-            &exp_avgs,
-            &exp_avg_sqs,
-            &max_exp_avg_sqs,
-            &state_steps,
-            &lr,
-            &beta1,
-            &beta2,
-            &weight_decay,
-            &eps,
-            &amsgrad,
-            &maximize,
-            &grad_scale,
-            &found_inf,
-        ],
-    ) {
-        return ops::fused_adamw_tensor_lr(
-            self_,
-            grads,
-            exp_avgs,
-            exp_avg_sqs,
-            max_exp_avg_sqs,
-            state_steps,
-            lr,
-            beta1,
-            beta2,
-            weight_decay,
-            eps,
-            amsgrad,
-            maximize,
-            grad_scale,
-            found_inf,
-        );
-    }
-    fallback(
-        &FUSED_ADAMW_TENSOR_LR_INFO,
-        &[
-            &self_,
-            &grads,
-            &exp_avgs,
-            &exp_avg_sqs,
-            &max_exp_avg_sqs,
-            &state_steps,
-            &lr,
-            &beta1,
-            &beta2,
-            &weight_decay,
-            &eps,
-            &amsgrad,
-            &maximize,
-            &grad_scale,
-            &found_inf,
-        ],
+        ops::fused_adamw_tensor_lr,
+        self_,
+        grads,
+        exp_avgs,
+        exp_avg_sqs,
+        max_exp_avg_sqs,
+        state_steps,
+        lr,
+        beta1,
+        beta2,
+        weight_decay,
+        eps,
+        amsgrad,
+        maximize,
+        grad_scale,
+        found_inf,
     )
 }
 
@@ -3611,25 +2795,7 @@ pub(super) static FUSED_ADAMW_TENSOR_LR_OUT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fused_adamw_tensor_lr_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fused_adamw_tensor_lr_out(
-        &arg::<Vec<Tensor>>(a, 0)?,
-        &arg::<Vec<Tensor>>(a, 1)?,
-        &arg::<Vec<Tensor>>(a, 2)?,
-        &arg::<Vec<Tensor>>(a, 3)?,
-        &arg::<Vec<Tensor>>(a, 4)?,
-        &arg::<Vec<Tensor>>(a, 5)?,
-        tensor_arg(a, 6)?,
-        arg(a, 7)?,
-        arg(a, 8)?,
-        arg(a, 9)?,
-        arg(a, 10)?,
-        arg(a, 11)?,
-        arg(a, 12)?,
-        arg::<Option<Tensor>>(a, 13)?.as_ref(),
-        arg::<Option<Tensor>>(a, 14)?.as_ref(),
-        &arg::<Vec<Tensor>>(a, 15)?,
-    )?;
-    Ok(vec![])
+    calls::boxed_ts_ts_ts_ts_ts_ts_t_f_f_f_f_b_b_ot_ot_ts(ops::fused_adamw_tensor_lr_out, a, &[])
 }
 fn fused_adamw_tensor_lr_out_adaptor(
     self_: &[Tensor],
@@ -3649,68 +2815,26 @@ fn fused_adamw_tensor_lr_out_adaptor(
     found_inf: Option<&Tensor>,
     out: &[Tensor],
 ) -> Result<()> {
-    if let Some(_seen) = watched(
+    calls::adapt_ts_ts_ts_ts_ts_ts_t_f_f_f_f_b_b_ot_ot_ts(
         &FUSED_ADAMW_TENSOR_LR_OUT_INFO,
-        &[
-            &self_,
-            &grads,
-            &exp_avgs,
-            &exp_avg_sqs,
-            &max_exp_avg_sqs,
-            &state_steps,
-            &lr,
-            &beta1,
-            &beta2,
-            &weight_decay,
-            &eps,
-            &amsgrad,
-            &maximize,
-            &grad_scale,
-            &found_inf,
-            &out,
-        ],
-    ) {
-        return ops::fused_adamw_tensor_lr_out(
-            self_,
-            grads,
-            exp_avgs,
-            exp_avg_sqs,
-            max_exp_avg_sqs,
-            state_steps,
-            lr,
-            beta1,
-            beta2,
-            weight_decay,
-            eps,
-            amsgrad,
-            maximize,
-            grad_scale,
-            found_inf,
-            out,
-        );
-    }
-    call_fallback(
-        &FUSED_ADAMW_TENSOR_LR_OUT_INFO,
-        &[
-            &self_,
-            &grads,
-            &exp_avgs,
-            &exp_avg_sqs,
-            &max_exp_avg_sqs,
-            &state_steps,
-            &lr,
-            &beta1,
-            &beta2,
-            &weight_decay,
-            &eps,
-            &amsgrad,
-            &maximize,
-            &grad_scale,
-            &found_inf,
-            &out,
-        ],
+        ops::fused_adamw_tensor_lr_out,
+        self_,
+        grads,
+        exp_avgs,
+        exp_avg_sqs,
+        max_exp_avg_sqs,
+        state_steps,
+        lr,
+        beta1,
+        beta2,
+        weight_decay,
+        eps,
+        amsgrad,
+        maximize,
+        grad_scale,
+        found_inf,
+        out,
     )
-    .map(drop)
 }
 
 fn fused_sgd_each(
@@ -3800,20 +2924,20 @@ pub(super) static FUSED_SGD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fused_sgd_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fused_sgd(
-        &arg::<Vec<Tensor>>(a, 0)?,
-        &arg::<Vec<Tensor>>(a, 1)?,
-        &arg::<Vec<Tensor>>(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-        arg(a, 7)?,
-        arg(a, 8)?,
-        arg(a, 9)?,
-        arg::<Option<Tensor>>(a, 10)?.as_ref(),
-        arg::<Option<Tensor>>(a, 11)?.as_ref(),
-    )?
+    or_return!(ops::fused_sgd(
+        &or_return!(arg::<Vec<Tensor>>(a, 0)),
+        &or_return!(arg::<Vec<Tensor>>(a, 1)),
+        &or_return!(arg::<Vec<Tensor>>(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5)),
+        or_return!(arg(a, 6)),
+        or_return!(arg(a, 7)),
+        or_return!(arg(a, 8)),
+        or_return!(arg(a, 9)),
+        or_return!(arg::<Option<Tensor>>(a, 10)).as_ref(),
+        or_return!(arg::<Option<Tensor>>(a, 11)).as_ref()
+    ))
     .into_values()
 }
 fn fused_sgd_adaptor(
@@ -3830,7 +2954,7 @@ fn fused_sgd_adaptor(
     grad_scale: Option<&Tensor>,
     found_inf: Option<&Tensor>,
 ) -> Result<(Vec<Tensor>, Vec<Tensor>, Vec<Tensor>)> {
-    if let Some(_seen) = watched(
+    adapted(
         &FUSED_SGD_INFO,
         &[
             &self_,
@@ -3846,38 +2970,22 @@ fn fused_sgd_adaptor(
             &grad_scale,
             &found_inf,
         ],
-    ) {
-        return ops::fused_sgd(
-            self_,
-            grads,
-            momentum_buffer_list,
-            weight_decay,
-            momentum,
-            lr,
-            dampening,
-            nesterov,
-            maximize,
-            is_first_step,
-            grad_scale,
-            found_inf,
-        );
-    }
-    fallback(
-        &FUSED_SGD_INFO,
-        &[
-            &self_,
-            &grads,
-            &momentum_buffer_list,
-            &weight_decay,
-            &momentum,
-            &lr,
-            &dampening,
-            &nesterov,
-            &maximize,
-            &is_first_step,
-            &grad_scale,
-            &found_inf,
-        ],
+        &mut |()| {
+            ops::fused_sgd(
+                self_,
+                grads,
+                momentum_buffer_list,
+                weight_decay,
+                momentum,
+                lr,
+                dampening,
+                nesterov,
+                maximize,
+                is_first_step,
+                grad_scale,
+                found_inf,
+            )
+        },
     )
 }
 
@@ -3965,21 +3073,21 @@ pub(super) static FUSED_SGD_OUT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fused_sgd_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fused_sgd_out(
-        &arg::<Vec<Tensor>>(a, 0)?,
-        &arg::<Vec<Tensor>>(a, 1)?,
-        &arg::<Vec<Tensor>>(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-        arg(a, 7)?,
-        arg(a, 8)?,
-        arg(a, 9)?,
-        arg::<Option<Tensor>>(a, 10)?.as_ref(),
-        arg::<Option<Tensor>>(a, 11)?.as_ref(),
-        &arg::<Vec<Tensor>>(a, 12)?,
-    )?;
+    or_return!(ops::fused_sgd_out(
+        &or_return!(arg::<Vec<Tensor>>(a, 0)),
+        &or_return!(arg::<Vec<Tensor>>(a, 1)),
+        &or_return!(arg::<Vec<Tensor>>(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5)),
+        or_return!(arg(a, 6)),
+        or_return!(arg(a, 7)),
+        or_return!(arg(a, 8)),
+        or_return!(arg(a, 9)),
+        or_return!(arg::<Option<Tensor>>(a, 10)).as_ref(),
+        or_return!(arg::<Option<Tensor>>(a, 11)).as_ref(),
+        &or_return!(arg::<Vec<Tensor>>(a, 12))
+    ));
     Ok(vec![])
 }
 fn fused_sgd_out_adaptor(
@@ -3997,7 +3105,7 @@ fn fused_sgd_out_adaptor(
     found_inf: Option<&Tensor>,
     out: &[Tensor],
 ) -> Result<()> {
-    if let Some(_seen) = watched(
+    adapted(
         &FUSED_SGD_OUT_INFO,
         &[
             &self_,
@@ -4014,42 +3122,24 @@ fn fused_sgd_out_adaptor(
             &found_inf,
             &out,
         ],
-    ) {
-        return ops::fused_sgd_out(
-            self_,
-            grads,
-            momentum_buffer_list,
-            weight_decay,
-            momentum,
-            lr,
-            dampening,
-            nesterov,
-            maximize,
-            is_first_step,
-            grad_scale,
-            found_inf,
-            out,
-        );
-    }
-    call_fallback(
-        &FUSED_SGD_OUT_INFO,
-        &[
-            &self_,
-            &grads,
-            &momentum_buffer_list,
-            &weight_decay,
-            &momentum,
-            &lr,
-            &dampening,
-            &nesterov,
-            &maximize,
-            &is_first_step,
-            &grad_scale,
-            &found_inf,
-            &out,
-        ],
+        &mut |()| {
+            ops::fused_sgd_out(
+                self_,
+                grads,
+                momentum_buffer_list,
+                weight_decay,
+                momentum,
+                lr,
+                dampening,
+                nesterov,
+                maximize,
+                is_first_step,
+                grad_scale,
+                found_inf,
+                out,
+            )
+        },
     )
-    .map(drop)
 }
 
 fn fused_sgd_tensor_lr_each(
@@ -4140,20 +3230,20 @@ pub(super) static FUSED_SGD_TENSOR_LR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fused_sgd_tensor_lr_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fused_sgd_tensor_lr(
-        &arg::<Vec<Tensor>>(a, 0)?,
-        &arg::<Vec<Tensor>>(a, 1)?,
-        &arg::<Vec<Tensor>>(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        tensor_arg(a, 5)?,
-        arg(a, 6)?,
-        arg(a, 7)?,
-        arg(a, 8)?,
-        arg(a, 9)?,
-        arg::<Option<Tensor>>(a, 10)?.as_ref(),
-        arg::<Option<Tensor>>(a, 11)?.as_ref(),
-    )?
+    or_return!(ops::fused_sgd_tensor_lr(
+        &or_return!(arg::<Vec<Tensor>>(a, 0)),
+        &or_return!(arg::<Vec<Tensor>>(a, 1)),
+        &or_return!(arg::<Vec<Tensor>>(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(tensor_arg(a, 5)),
+        or_return!(arg(a, 6)),
+        or_return!(arg(a, 7)),
+        or_return!(arg(a, 8)),
+        or_return!(arg(a, 9)),
+        or_return!(arg::<Option<Tensor>>(a, 10)).as_ref(),
+        or_return!(arg::<Option<Tensor>>(a, 11)).as_ref()
+    ))
     .into_values()
 }
 fn fused_sgd_tensor_lr_adaptor(
@@ -4170,7 +3260,7 @@ fn fused_sgd_tensor_lr_adaptor(
     grad_scale: Option<&Tensor>,
     found_inf: Option<&Tensor>,
 ) -> Result<(Vec<Tensor>, Vec<Tensor>, Vec<Tensor>)> {
-    if let Some(_seen) = watched(
+    adapted(
         &FUSED_SGD_TENSOR_LR_INFO,
         &[
             &self_,
@@ -4186,38 +3276,22 @@ fn fused_sgd_tensor_lr_adaptor(
             &grad_scale,
             &found_inf,
         ],
-    ) {
-        return ops::fused_sgd_tensor_lr(
-            self_,
-            grads,
-            momentum_buffer_list,
-            weight_decay,
-            momentum,
-            lr,
-            dampening,
-            nesterov,
-            maximize,
-            is_first_step,
-            grad_scale,
-            found_inf,
-        );
-    }
-    fallback(
-        &FUSED_SGD_TENSOR_LR_INFO,
-        &[
-            &self_,
-            &grads,
-            &momentum_buffer_list,
-            &weight_decay,
-            &momentum,
-            &lr,
-            &dampening,
-            &nesterov,
-            &maximize,
-            &is_first_step,
-            &grad_scale,
-            &found_inf,
-        ],
+        &mut |()| {
+            ops::fused_sgd_tensor_lr(
+                self_,
+                grads,
+                momentum_buffer_list,
+                weight_decay,
+                momentum,
+                lr,
+                dampening,
+                nesterov,
+                maximize,
+                is_first_step,
+                grad_scale,
+                found_inf,
+            )
+        },
     )
 }
 
@@ -4308,21 +3382,21 @@ pub(super) static FUSED_SGD_TENSOR_LR_OUT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fused_sgd_tensor_lr_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fused_sgd_tensor_lr_out(
-        &arg::<Vec<Tensor>>(a, 0)?,
-        &arg::<Vec<Tensor>>(a, 1)?,
-        &arg::<Vec<Tensor>>(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        tensor_arg(a, 5)?,
-        arg(a, 6)?,
-        arg(a, 7)?,
-        arg(a, 8)?,
-        arg(a, 9)?,
-        arg::<Option<Tensor>>(a, 10)?.as_ref(),
-        arg::<Option<Tensor>>(a, 11)?.as_ref(),
-        &arg::<Vec<Tensor>>(a, 12)?,
-    )?;
+    or_return!(ops::fused_sgd_tensor_lr_out(
+        &or_return!(arg::<Vec<Tensor>>(a, 0)),
+        &or_return!(arg::<Vec<Tensor>>(a, 1)),
+        &or_return!(arg::<Vec<Tensor>>(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(tensor_arg(a, 5)),
+        or_return!(arg(a, 6)),
+        or_return!(arg(a, 7)),
+        or_return!(arg(a, 8)),
+        or_return!(arg(a, 9)),
+        or_return!(arg::<Option<Tensor>>(a, 10)).as_ref(),
+        or_return!(arg::<Option<Tensor>>(a, 11)).as_ref(),
+        &or_return!(arg::<Vec<Tensor>>(a, 12))
+    ));
     Ok(vec![])
 }
 fn fused_sgd_tensor_lr_out_adaptor(
@@ -4340,7 +3414,7 @@ fn fused_sgd_tensor_lr_out_adaptor(
     found_inf: Option<&Tensor>,
     out: &[Tensor],
 ) -> Result<()> {
-    if let Some(_seen) = watched(
+    adapted(
         &FUSED_SGD_TENSOR_LR_OUT_INFO,
         &[
             &self_,
@@ -4357,42 +3431,24 @@ fn fused_sgd_tensor_lr_out_adaptor(
             &found_inf,
             &out,
         ],
-    ) {
-        return ops::fused_sgd_tensor_lr_out(
-            self_,
-            grads,
-            momentum_buffer_list,
-            weight_decay,
-            momentum,
-            lr,
-            dampening,
-            nesterov,
-            maximize,
-            is_first_step,
-            grad_scale,
-            found_inf,
-            out,
-        );
-    }
-    call_fallback(
-        &FUSED_SGD_TENSOR_LR_OUT_INFO,
-        &[
-            &self_,
-            &grads,
-            &momentum_buffer_list,
-            &weight_decay,
-            &momentum,
-            &lr,
-            &dampening,
-            &nesterov,
-            &maximize,
-            &is_first_step,
-            &grad_scale,
-            &found_inf,
-            &out,
-        ],
+        &mut |()| {
+            ops::fused_sgd_tensor_lr_out(
+                self_,
+                grads,
+                momentum_buffer_list,
+                weight_decay,
+                momentum,
+                lr,
+                dampening,
+                nesterov,
+                maximize,
+                is_first_step,
+                grad_scale,
+                found_inf,
+                out,
+            )
+        },
     )
-    .map(drop)
 }
 
 fn fused_adagrad_each(
@@ -4481,19 +3537,19 @@ pub(super) static FUSED_ADAGRAD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fused_adagrad_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fused_adagrad(
-        &arg::<Vec<Tensor>>(a, 0)?,
-        &arg::<Vec<Tensor>>(a, 1)?,
-        &arg::<Vec<Tensor>>(a, 2)?,
-        &arg::<Vec<Tensor>>(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-        arg(a, 7)?,
-        arg(a, 8)?,
-        arg::<Option<Tensor>>(a, 9)?.as_ref(),
-        arg::<Option<Tensor>>(a, 10)?.as_ref(),
-    )?
+    or_return!(ops::fused_adagrad(
+        &or_return!(arg::<Vec<Tensor>>(a, 0)),
+        &or_return!(arg::<Vec<Tensor>>(a, 1)),
+        &or_return!(arg::<Vec<Tensor>>(a, 2)),
+        &or_return!(arg::<Vec<Tensor>>(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5)),
+        or_return!(arg(a, 6)),
+        or_return!(arg(a, 7)),
+        or_return!(arg(a, 8)),
+        or_return!(arg::<Option<Tensor>>(a, 9)).as_ref(),
+        or_return!(arg::<Option<Tensor>>(a, 10)).as_ref()
+    ))
     .into_values()
 }
 fn fused_adagrad_adaptor(
@@ -4509,7 +3565,7 @@ fn fused_adagrad_adaptor(
     grad_scale: Option<&Tensor>,
     found_inf: Option<&Tensor>,
 ) -> Result<(Vec<Tensor>, Vec<Tensor>, Vec<Tensor>, Vec<Tensor>)> {
-    if let Some(_seen) = watched(
+    adapted(
         &FUSED_ADAGRAD_INFO,
         &[
             &self_,
@@ -4524,36 +3580,21 @@ fn fused_adagrad_adaptor(
             &grad_scale,
             &found_inf,
         ],
-    ) {
-        return ops::fused_adagrad(
-            self_,
-            grads,
-            state_sums,
-            state_steps,
-            lr,
-            lr_decay,
-            weight_decay,
-            eps,
-            maximize,
-            grad_scale,
-            found_inf,
-        );
-    }
-    fallback(
-        &FUSED_ADAGRAD_INFO,
-        &[
-            &self_,
-            &grads,
-            &state_sums,
-            &state_steps,
-            &lr,
-            &lr_decay,
-            &weight_decay,
-            &eps,
-            &maximize,
-            &grad_scale,
-            &found_inf,
-        ],
+        &mut |()| {
+            ops::fused_adagrad(
+                self_,
+                grads,
+                state_sums,
+                state_steps,
+                lr,
+                lr_decay,
+                weight_decay,
+                eps,
+                maximize,
+                grad_scale,
+                found_inf,
+            )
+        },
     )
 }
 
@@ -4637,20 +3678,20 @@ pub(super) static FUSED_ADAGRAD_OUT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fused_adagrad_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fused_adagrad_out(
-        &arg::<Vec<Tensor>>(a, 0)?,
-        &arg::<Vec<Tensor>>(a, 1)?,
-        &arg::<Vec<Tensor>>(a, 2)?,
-        &arg::<Vec<Tensor>>(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-        arg(a, 7)?,
-        arg(a, 8)?,
-        arg::<Option<Tensor>>(a, 9)?.as_ref(),
-        arg::<Option<Tensor>>(a, 10)?.as_ref(),
-        &arg::<Vec<Tensor>>(a, 11)?,
-    )?;
+    or_return!(ops::fused_adagrad_out(
+        &or_return!(arg::<Vec<Tensor>>(a, 0)),
+        &or_return!(arg::<Vec<Tensor>>(a, 1)),
+        &or_return!(arg::<Vec<Tensor>>(a, 2)),
+        &or_return!(arg::<Vec<Tensor>>(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5)),
+        or_return!(arg(a, 6)),
+        or_return!(arg(a, 7)),
+        or_return!(arg(a, 8)),
+        or_return!(arg::<Option<Tensor>>(a, 9)).as_ref(),
+        or_return!(arg::<Option<Tensor>>(a, 10)).as_ref(),
+        &or_return!(arg::<Vec<Tensor>>(a, 11))
+    ));
     Ok(vec![])
 }
 fn fused_adagrad_out_adaptor(
@@ -4667,7 +3708,7 @@ fn fused_adagrad_out_adaptor(
     found_inf: Option<&Tensor>,
     out: &[Tensor],
 ) -> Result<()> {
-    if let Some(_seen) = watched(
+    adapted(
         &FUSED_ADAGRAD_OUT_INFO,
         &[
             &self_,
@@ -4683,40 +3724,23 @@ fn fused_adagrad_out_adaptor(
             &found_inf,
             &out,
         ],
-    ) {
-        return ops::fused_adagrad_out(
-            self_,
-            grads,
-            state_sums,
-            state_steps,
-            lr,
-            lr_decay,
-            weight_decay,
-            eps,
-            maximize,
-            grad_scale,
-            found_inf,
-            out,
-        );
-    }
-    call_fallback(
-        &FUSED_ADAGRAD_OUT_INFO,
-        &[
-            &self_,
-            &grads,
-            &state_sums,
-            &state_steps,
-            &lr,
-            &lr_decay,
-            &weight_decay,
-            &eps,
-            &maximize,
-            &grad_scale,
-            &found_inf,
-            &out,
-        ],
+        &mut |()| {
+            ops::fused_adagrad_out(
+                self_,
+                grads,
+                state_sums,
+                state_steps,
+                lr,
+                lr_decay,
+                weight_decay,
+                eps,
+                maximize,
+                grad_scale,
+                found_inf,
+                out,
+            )
+        },
     )
-    .map(drop)
 }
 
 fn fused_adagrad_tensor_lr_each(
@@ -4806,19 +3830,19 @@ pub(super) static FUSED_ADAGRAD_TENSOR_LR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fused_adagrad_tensor_lr_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fused_adagrad_tensor_lr(
-        &arg::<Vec<Tensor>>(a, 0)?,
-        &arg::<Vec<Tensor>>(a, 1)?,
-        &arg::<Vec<Tensor>>(a, 2)?,
-        &arg::<Vec<Tensor>>(a, 3)?,
-        tensor_arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-        arg(a, 7)?,
-        arg(a, 8)?,
-        arg::<Option<Tensor>>(a, 9)?.as_ref(),
-        arg::<Option<Tensor>>(a, 10)?.as_ref(),
-    )?
+    or_return!(ops::fused_adagrad_tensor_lr(
+        &or_return!(arg::<Vec<Tensor>>(a, 0)),
+        &or_return!(arg::<Vec<Tensor>>(a, 1)),
+        &or_return!(arg::<Vec<Tensor>>(a, 2)),
+        &or_return!(arg::<Vec<Tensor>>(a, 3)),
+        or_return!(tensor_arg(a, 4)),
+        or_return!(arg(a, 5)),
+        or_return!(arg(a, 6)),
+        or_return!(arg(a, 7)),
+        or_return!(arg(a, 8)),
+        or_return!(arg::<Option<Tensor>>(a, 9)).as_ref(),
+        or_return!(arg::<Option<Tensor>>(a, 10)).as_ref()
+    ))
     .into_values()
 }
 fn fused_adagrad_tensor_lr_adaptor(
@@ -4834,7 +3858,7 @@ fn fused_adagrad_tensor_lr_adaptor(
     grad_scale: Option<&Tensor>,
     found_inf: Option<&Tensor>,
 ) -> Result<(Vec<Tensor>, Vec<Tensor>, Vec<Tensor>)> {
-    if let Some(_seen) = watched(
+    adapted(
         &FUSED_ADAGRAD_TENSOR_LR_INFO,
         &[
             &self_,
@@ -4849,36 +3873,21 @@ fn fused_adagrad_tensor_lr_adaptor(
             &grad_scale,
             &found_inf,
         ],
-    ) {
-        return ops::fused_adagrad_tensor_lr(
-            self_,
-            grads,
-            state_sums,
-            state_steps,
-            lr,
-            lr_decay,
-            weight_decay,
-            eps,
-            maximize,
-            grad_scale,
-            found_inf,
-        );
-    }
-    fallback(
-        &FUSED_ADAGRAD_TENSOR_LR_INFO,
-        &[
-            &self_,
-            &grads,
-            &state_sums,
-            &state_steps,
-            &lr,
-            &lr_decay,
-            &weight_decay,
-            &eps,
-            &maximize,
-            &grad_scale,
-            &found_inf,
-        ],
+        &mut |()| {
+            ops::fused_adagrad_tensor_lr(
+                self_,
+                grads,
+                state_sums,
+                state_steps,
+                lr,
+                lr_decay,
+                weight_decay,
+                eps,
+                maximize,
+                grad_scale,
+                found_inf,
+            )
+        },
     )
 }
 
@@ -4965,20 +3974,20 @@ pub(super) static FUSED_ADAGRAD_TENSOR_LR_OUT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fused_adagrad_tensor_lr_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fused_adagrad_tensor_lr_out(
-        &arg::<Vec<Tensor>>(a, 0)?,
-        &arg::<Vec<Tensor>>(a, 1)?,
-        &arg::<Vec<Tensor>>(a, 2)?,
-        &arg::<Vec<Tensor>>(a, 3)?,
-        tensor_arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-        arg(a, 7)?,
-        arg(a, 8)?,
-        arg::<Option<Tensor>>(a, 9)?.as_ref(),
-        arg::<Option<Tensor>>(a, 10)?.as_ref(),
-        &arg::<Vec<Tensor>>(a, 11)?,
-    )?;
+    or_return!(ops::fused_adagrad_tensor_lr_out(
+        &or_return!(arg::<Vec<Tensor>>(a, 0)),
+        &or_return!(arg::<Vec<Tensor>>(a, 1)),
+        &or_return!(arg::<Vec<Tensor>>(a, 2)),
+        &or_return!(arg::<Vec<Tensor>>(a, 3)),
+        or_return!(tensor_arg(a, 4)),
+        or_return!(arg(a, 5)),
+        or_return!(arg(a, 6)),
+        or_return!(arg(a, 7)),
+        or_return!(arg(a, 8)),
+        or_return!(arg::<Option<Tensor>>(a, 9)).as_ref(),
+        or_return!(arg::<Option<Tensor>>(a, 10)).as_ref(),
+        &or_return!(arg::<Vec<Tensor>>(a, 11))
+    ));
     Ok(vec![])
 }
 fn fused_adagrad_tensor_lr_out_adaptor(
@@ -4995,7 +4004,7 @@ fn fused_adagrad_tensor_lr_out_adaptor(
     found_inf: Option<&Tensor>,
     out: &[Tensor],
 ) -> Result<()> {
-    if let Some(_seen) = watched(
+    adapted(
         &FUSED_ADAGRAD_TENSOR_LR_OUT_INFO,
         &[
             &self_,
@@ -5011,38 +4020,21 @@ fn fused_adagrad_tensor_lr_out_adaptor(
             &found_inf,
             &out,
         ],
-    ) {
-        return ops::fused_adagrad_tensor_lr_out(
-            self_,
-            grads,
-            state_sums,
-            state_steps,
-            lr,
-            lr_decay,
-            weight_decay,
-            eps,
-            maximize,
-            grad_scale,
-            found_inf,
-            out,
-        );
-    }
-    call_fallback(
-        &FUSED_ADAGRAD_TENSOR_LR_OUT_INFO,
-        &[
-            &self_,
-            &grads,
-            &state_sums,
-            &state_steps,
-            &lr,
-            &lr_decay,
-            &weight_decay,
-            &eps,
-            &maximize,
-            &grad_scale,
-            &found_inf,
-            &out,
-        ],
+        &mut |()| {
+            ops::fused_adagrad_tensor_lr_out(
+                self_,
+                grads,
+                state_sums,
+                state_steps,
+                lr,
+                lr_decay,
+                weight_decay,
+                eps,
+                maximize,
+                grad_scale,
+                found_inf,
+                out,
+            )
+        },
     )
-    .map(drop)
 }

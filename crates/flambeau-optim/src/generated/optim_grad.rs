@@ -30,25 +30,24 @@ pub(super) fn fused_adam_inplace_autograd(
     grad_scale: Option<&Tensor>,
     found_inf: Option<&Tensor>,
 ) -> Result<()> {
-    rt::below(|| {
-        ops::fused_adam_(
-            self_,
-            grads,
-            exp_avgs,
-            exp_avg_sqs,
-            max_exp_avg_sqs,
-            state_steps,
-            lr,
-            beta1,
-            beta2,
-            weight_decay,
-            eps,
-            amsgrad,
-            maximize,
-            grad_scale,
-            found_inf,
-        )
-    })
+    let _below = rt::Below::new();
+    ops::fused_adam_(
+        self_,
+        grads,
+        exp_avgs,
+        exp_avg_sqs,
+        max_exp_avg_sqs,
+        state_steps,
+        lr,
+        beta1,
+        beta2,
+        weight_decay,
+        eps,
+        amsgrad,
+        maximize,
+        grad_scale,
+        found_inf,
+    )
 }
 
 pub(super) fn fused_adamw_inplace_autograd(
@@ -68,25 +67,24 @@ pub(super) fn fused_adamw_inplace_autograd(
     grad_scale: Option<&Tensor>,
     found_inf: Option<&Tensor>,
 ) -> Result<()> {
-    rt::below(|| {
-        ops::fused_adamw_(
-            self_,
-            grads,
-            exp_avgs,
-            exp_avg_sqs,
-            max_exp_avg_sqs,
-            state_steps,
-            lr,
-            beta1,
-            beta2,
-            weight_decay,
-            eps,
-            amsgrad,
-            maximize,
-            grad_scale,
-            found_inf,
-        )
-    })
+    let _below = rt::Below::new();
+    ops::fused_adamw_(
+        self_,
+        grads,
+        exp_avgs,
+        exp_avg_sqs,
+        max_exp_avg_sqs,
+        state_steps,
+        lr,
+        beta1,
+        beta2,
+        weight_decay,
+        eps,
+        amsgrad,
+        maximize,
+        grad_scale,
+        found_inf,
+    )
 }
 
 pub(super) fn fused_sgd_inplace_autograd(
@@ -103,22 +101,21 @@ pub(super) fn fused_sgd_inplace_autograd(
     grad_scale: Option<&Tensor>,
     found_inf: Option<&Tensor>,
 ) -> Result<()> {
-    rt::below(|| {
-        ops::fused_sgd_(
-            self_,
-            grads,
-            momentum_buffer_list,
-            weight_decay,
-            momentum,
-            lr,
-            dampening,
-            nesterov,
-            maximize,
-            is_first_step,
-            grad_scale,
-            found_inf,
-        )
-    })
+    let _below = rt::Below::new();
+    ops::fused_sgd_(
+        self_,
+        grads,
+        momentum_buffer_list,
+        weight_decay,
+        momentum,
+        lr,
+        dampening,
+        nesterov,
+        maximize,
+        is_first_step,
+        grad_scale,
+        found_inf,
+    )
 }
 
 pub(super) fn fused_adagrad_inplace_autograd(
@@ -134,21 +131,20 @@ pub(super) fn fused_adagrad_inplace_autograd(
     grad_scale: Option<&Tensor>,
     found_inf: Option<&Tensor>,
 ) -> Result<()> {
-    rt::below(|| {
-        ops::fused_adagrad_(
-            self_,
-            grads,
-            state_sums,
-            state_steps,
-            lr,
-            lr_decay,
-            weight_decay,
-            eps,
-            maximize,
-            grad_scale,
-            found_inf,
-        )
-    })
+    let _below = rt::Below::new();
+    ops::fused_adagrad_(
+        self_,
+        grads,
+        state_sums,
+        state_steps,
+        lr,
+        lr_decay,
+        weight_decay,
+        eps,
+        maximize,
+        grad_scale,
+        found_inf,
+    )
 }
 
 pub(super) fn fused_adadelta_inplace_autograd(
@@ -162,9 +158,8 @@ pub(super) fn fused_adadelta_inplace_autograd(
     weight_decay: f64,
     maximize: bool,
 ) -> Result<()> {
-    rt::below(|| {
-        ops::fused_adadelta_(self_, grads, square_avgs, acc_deltas, lr, rho, eps, weight_decay, maximize)
-    })
+    let _below = rt::Below::new();
+    ops::fused_adadelta_(self_, grads, square_avgs, acc_deltas, lr, rho, eps, weight_decay, maximize)
 }
 
 pub(super) fn fused_adamax_inplace_autograd(
@@ -179,20 +174,8 @@ pub(super) fn fused_adamax_inplace_autograd(
     weight_decay: f64,
     maximize: bool,
 ) -> Result<()> {
-    rt::below(|| {
-        ops::fused_adamax_(
-            self_,
-            grads,
-            exp_avgs,
-            exp_infs,
-            step_size,
-            beta1,
-            beta2,
-            eps,
-            weight_decay,
-            maximize,
-        )
-    })
+    let _below = rt::Below::new();
+    ops::fused_adamax_(self_, grads, exp_avgs, exp_infs, step_size, beta1, beta2, eps, weight_decay, maximize)
 }
 
 pub(super) fn fused_asgd_inplace_autograd(
@@ -205,7 +188,8 @@ pub(super) fn fused_asgd_inplace_autograd(
     weight_decay: f64,
     maximize: bool,
 ) -> Result<()> {
-    rt::below(|| ops::fused_asgd_(self_, grads, axs, eta, mu, lambd, weight_decay, maximize))
+    let _below = rt::Below::new();
+    ops::fused_asgd_(self_, grads, axs, eta, mu, lambd, weight_decay, maximize)
 }
 
 pub(super) fn fused_nadam_inplace_autograd(
@@ -223,23 +207,22 @@ pub(super) fn fused_nadam_inplace_autograd(
     weight_decay: f64,
     maximize: bool,
 ) -> Result<()> {
-    rt::below(|| {
-        ops::fused_nadam_(
-            self_,
-            grads,
-            exp_avgs,
-            exp_avg_sqs,
-            grad_factor,
-            moment_factor,
-            correction2,
-            shrink,
-            beta1,
-            beta2,
-            eps,
-            weight_decay,
-            maximize,
-        )
-    })
+    let _below = rt::Below::new();
+    ops::fused_nadam_(
+        self_,
+        grads,
+        exp_avgs,
+        exp_avg_sqs,
+        grad_factor,
+        moment_factor,
+        correction2,
+        shrink,
+        beta1,
+        beta2,
+        eps,
+        weight_decay,
+        maximize,
+    )
 }
 
 pub(super) fn fused_radam_inplace_autograd(
@@ -258,24 +241,23 @@ pub(super) fn fused_radam_inplace_autograd(
     weight_decay: f64,
     maximize: bool,
 ) -> Result<()> {
-    rt::below(|| {
-        ops::fused_radam_(
-            self_,
-            grads,
-            exp_avgs,
-            exp_avg_sqs,
-            lr,
-            correction1,
-            root2,
-            rectification,
-            shrink,
-            beta1,
-            beta2,
-            eps,
-            weight_decay,
-            maximize,
-        )
-    })
+    let _below = rt::Below::new();
+    ops::fused_radam_(
+        self_,
+        grads,
+        exp_avgs,
+        exp_avg_sqs,
+        lr,
+        correction1,
+        root2,
+        rectification,
+        shrink,
+        beta1,
+        beta2,
+        eps,
+        weight_decay,
+        maximize,
+    )
 }
 
 pub(super) fn fused_rmsprop_inplace_autograd(
@@ -292,22 +274,21 @@ pub(super) fn fused_rmsprop_inplace_autograd(
     centered: bool,
     maximize: bool,
 ) -> Result<()> {
-    rt::below(|| {
-        ops::fused_rmsprop_(
-            self_,
-            grads,
-            square_avgs,
-            grad_avgs,
-            momentum_buffer_list,
-            lr,
-            alpha,
-            eps,
-            weight_decay,
-            momentum,
-            centered,
-            maximize,
-        )
-    })
+    let _below = rt::Below::new();
+    ops::fused_rmsprop_(
+        self_,
+        grads,
+        square_avgs,
+        grad_avgs,
+        momentum_buffer_list,
+        lr,
+        alpha,
+        eps,
+        weight_decay,
+        momentum,
+        centered,
+        maximize,
+    )
 }
 
 pub(super) fn fused_rprop_inplace_autograd(
@@ -321,17 +302,16 @@ pub(super) fn fused_rprop_inplace_autograd(
     step_size_max: f64,
     maximize: bool,
 ) -> Result<()> {
-    rt::below(|| {
-        ops::fused_rprop_(
-            self_,
-            grads,
-            prevs,
-            step_sizes,
-            etaminus,
-            etaplus,
-            step_size_min,
-            step_size_max,
-            maximize,
-        )
-    })
+    let _below = rt::Below::new();
+    ops::fused_rprop_(
+        self_,
+        grads,
+        prevs,
+        step_sizes,
+        etaminus,
+        etaplus,
+        step_size_min,
+        step_size_max,
+        maximize,
+    )
 }

@@ -3,7 +3,7 @@
 //! Operators of the family `conversion`.
 
 #[allow(unused_imports)]
-use super::{D, a, args, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, calls, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::conversion as f;
 
@@ -37,13 +37,18 @@ pub(super) static QUANTIZE_PER_TENSOR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn quantize_per_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::quantize_per_tensor(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
+    or_return!(ops::quantize_per_tensor(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2)),
+        or_return!(arg(a, 3))
+    ))
+    .into_values()
 }
 fn quantize_per_tensor_adaptor(self_: &Tensor, scale: f64, zero_point: i64, dtype: DType) -> Result<Tensor> {
-    if let Some(_seen) = watched(&QUANTIZE_PER_TENSOR_INFO, &[&self_, &scale, &zero_point, &dtype]) {
-        return ops::quantize_per_tensor(self_, scale, zero_point, dtype);
-    }
-    fallback(&QUANTIZE_PER_TENSOR_INFO, &[&self_, &scale, &zero_point, &dtype])
+    adapted(&QUANTIZE_PER_TENSOR_INFO, &[&self_, &scale, &zero_point, &dtype], &mut |()| {
+        ops::quantize_per_tensor(self_, scale, zero_point, dtype)
+    })
 }
 
 /// Type of [`QUANTIZE_PER_TENSOR_BY`].
@@ -79,8 +84,13 @@ pub(super) static QUANTIZE_PER_TENSOR_BY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn quantize_per_tensor_by_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::quantize_per_tensor_by(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?)?
-        .into_values()
+    or_return!(ops::quantize_per_tensor_by(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(tensor_arg(a, 2)),
+        or_return!(arg(a, 3))
+    ))
+    .into_values()
 }
 fn quantize_per_tensor_by_adaptor(
     self_: &Tensor,
@@ -88,10 +98,9 @@ fn quantize_per_tensor_by_adaptor(
     zero_point: &Tensor,
     dtype: DType,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&QUANTIZE_PER_TENSOR_BY_INFO, &[&self_, &scale, &zero_point, &dtype]) {
-        return ops::quantize_per_tensor_by(self_, scale, zero_point, dtype);
-    }
-    fallback(&QUANTIZE_PER_TENSOR_BY_INFO, &[&self_, &scale, &zero_point, &dtype])
+    adapted(&QUANTIZE_PER_TENSOR_BY_INFO, &[&self_, &scale, &zero_point, &dtype], &mut |()| {
+        ops::quantize_per_tensor_by(self_, scale, zero_point, dtype)
+    })
 }
 
 /// Type of [`QUANTIZE_ALL_PER_TENSOR`].
@@ -127,12 +136,12 @@ pub(super) static QUANTIZE_ALL_PER_TENSOR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn quantize_all_per_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::quantize_all_per_tensor(
-        &arg::<Vec<Tensor>>(a, 0)?,
-        tensor_arg(a, 1)?,
-        tensor_arg(a, 2)?,
-        arg(a, 3)?,
-    )?
+    or_return!(ops::quantize_all_per_tensor(
+        &or_return!(arg::<Vec<Tensor>>(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(tensor_arg(a, 2)),
+        or_return!(arg(a, 3))
+    ))
     .into_values()
 }
 fn quantize_all_per_tensor_adaptor(
@@ -141,10 +150,9 @@ fn quantize_all_per_tensor_adaptor(
     zero_points: &Tensor,
     dtype: DType,
 ) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&QUANTIZE_ALL_PER_TENSOR_INFO, &[&tensors, &scales, &zero_points, &dtype]) {
-        return ops::quantize_all_per_tensor(tensors, scales, zero_points, dtype);
-    }
-    fallback(&QUANTIZE_ALL_PER_TENSOR_INFO, &[&tensors, &scales, &zero_points, &dtype])
+    adapted(&QUANTIZE_ALL_PER_TENSOR_INFO, &[&tensors, &scales, &zero_points, &dtype], &mut |()| {
+        ops::quantize_all_per_tensor(tensors, scales, zero_points, dtype)
+    })
 }
 
 /// Type of [`QUANTIZE_PER_CHANNEL`].
@@ -178,13 +186,13 @@ pub(super) static QUANTIZE_PER_CHANNEL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn quantize_per_channel_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::quantize_per_channel(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        tensor_arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-    )?
+    or_return!(ops::quantize_per_channel(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(tensor_arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4))
+    ))
     .into_values()
 }
 fn quantize_per_channel_adaptor(
@@ -194,11 +202,9 @@ fn quantize_per_channel_adaptor(
     axis: i64,
     dtype: DType,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&QUANTIZE_PER_CHANNEL_INFO, &[&self_, &scales, &zero_points, &axis, &dtype])
-    {
-        return ops::quantize_per_channel(self_, scales, zero_points, axis, dtype);
-    }
-    fallback(&QUANTIZE_PER_CHANNEL_INFO, &[&self_, &scales, &zero_points, &axis, &dtype])
+    adapted(&QUANTIZE_PER_CHANNEL_INFO, &[&self_, &scales, &zero_points, &axis, &dtype], &mut |()| {
+        ops::quantize_per_channel(self_, scales, zero_points, axis, dtype)
+    })
 }
 
 /// Type of [`QUANTIZE_PER_TENSOR_DYNAMIC`].
@@ -233,13 +239,17 @@ pub(super) static QUANTIZE_PER_TENSOR_DYNAMIC_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn quantize_per_tensor_dynamic_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::quantize_per_tensor_dynamic(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
+    or_return!(ops::quantize_per_tensor_dynamic(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2))
+    ))
+    .into_values()
 }
 fn quantize_per_tensor_dynamic_adaptor(self_: &Tensor, dtype: DType, reduce_range: bool) -> Result<Tensor> {
-    if let Some(_seen) = watched(&QUANTIZE_PER_TENSOR_DYNAMIC_INFO, &[&self_, &dtype, &reduce_range]) {
-        return ops::quantize_per_tensor_dynamic(self_, dtype, reduce_range);
-    }
-    fallback(&QUANTIZE_PER_TENSOR_DYNAMIC_INFO, &[&self_, &dtype, &reduce_range])
+    adapted(&QUANTIZE_PER_TENSOR_DYNAMIC_INFO, &[&self_, &dtype, &reduce_range], &mut |()| {
+        ops::quantize_per_tensor_dynamic(self_, dtype, reduce_range)
+    })
 }
 
 /// Type of [`DEQUANTIZE`].
@@ -264,13 +274,10 @@ pub(super) static DEQUANTIZE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn dequantize_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::dequantize(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::dequantize, a)
 }
 fn dequantize_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&DEQUANTIZE_INFO, &[&self_]) {
-        return ops::dequantize(self_);
-    }
-    fallback(&DEQUANTIZE_INFO, &[&self_])
+    calls::adapt_t_to_t(&DEQUANTIZE_INFO, ops::dequantize, self_)
 }
 
 /// Type of [`DEQUANTIZE_ALL`].
@@ -295,13 +302,10 @@ pub(super) static DEQUANTIZE_ALL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn dequantize_all_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::dequantize_all(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
+    or_return!(ops::dequantize_all(&or_return!(arg::<Vec<Tensor>>(a, 0)))).into_values()
 }
 fn dequantize_all_adaptor(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
-    if let Some(_seen) = watched(&DEQUANTIZE_ALL_INFO, &[&tensors]) {
-        return ops::dequantize_all(tensors);
-    }
-    fallback(&DEQUANTIZE_ALL_INFO, &[&tensors])
+    adapted(&DEQUANTIZE_ALL_INFO, &[&tensors], &mut |()| ops::dequantize_all(tensors))
 }
 
 /// Type of [`INT_REPR`].
@@ -325,13 +329,10 @@ pub(super) static INT_REPR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn int_repr_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::int_repr(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::int_repr, a)
 }
 fn int_repr_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&INT_REPR_INFO, &[&self_]) {
-        return ops::int_repr(self_);
-    }
-    fallback(&INT_REPR_INFO, &[&self_])
+    calls::adapt_t_to_t(&INT_REPR_INFO, ops::int_repr, self_)
 }
 
 /// Type of [`MAKE_PER_TENSOR_QUANTIZED_TENSOR`].
@@ -366,13 +367,17 @@ pub(super) static MAKE_PER_TENSOR_QUANTIZED_TENSOR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn make_per_tensor_quantized_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::make_per_tensor_quantized_tensor(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
+    or_return!(ops::make_per_tensor_quantized_tensor(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg(a, 2))
+    ))
+    .into_values()
 }
 fn make_per_tensor_quantized_tensor_adaptor(self_: &Tensor, scale: f64, zero_point: i64) -> Result<Tensor> {
-    if let Some(_seen) = watched(&MAKE_PER_TENSOR_QUANTIZED_TENSOR_INFO, &[&self_, &scale, &zero_point]) {
-        return ops::make_per_tensor_quantized_tensor(self_, scale, zero_point);
-    }
-    fallback(&MAKE_PER_TENSOR_QUANTIZED_TENSOR_INFO, &[&self_, &scale, &zero_point])
+    adapted(&MAKE_PER_TENSOR_QUANTIZED_TENSOR_INFO, &[&self_, &scale, &zero_point], &mut |()| {
+        ops::make_per_tensor_quantized_tensor(self_, scale, zero_point)
+    })
 }
 
 /// Type of [`MAKE_PER_CHANNEL_QUANTIZED_TENSOR`].
@@ -408,12 +413,12 @@ pub(super) static MAKE_PER_CHANNEL_QUANTIZED_TENSOR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn make_per_channel_quantized_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::make_per_channel_quantized_tensor(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        tensor_arg(a, 2)?,
-        arg(a, 3)?,
-    )?
+    or_return!(ops::make_per_channel_quantized_tensor(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(tensor_arg(a, 2)),
+        or_return!(arg(a, 3))
+    ))
     .into_values()
 }
 fn make_per_channel_quantized_tensor_adaptor(
@@ -422,10 +427,7 @@ fn make_per_channel_quantized_tensor_adaptor(
     zero_point: &Tensor,
     axis: i64,
 ) -> Result<Tensor> {
-    if let Some(_seen) =
-        watched(&MAKE_PER_CHANNEL_QUANTIZED_TENSOR_INFO, &[&self_, &scale, &zero_point, &axis])
-    {
-        return ops::make_per_channel_quantized_tensor(self_, scale, zero_point, axis);
-    }
-    fallback(&MAKE_PER_CHANNEL_QUANTIZED_TENSOR_INFO, &[&self_, &scale, &zero_point, &axis])
+    adapted(&MAKE_PER_CHANNEL_QUANTIZED_TENSOR_INFO, &[&self_, &scale, &zero_point, &axis], &mut |()| {
+        ops::make_per_channel_quantized_tensor(self_, scale, zero_point, axis)
+    })
 }

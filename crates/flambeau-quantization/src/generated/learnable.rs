@@ -3,7 +3,7 @@
 //! Operators of the family `learnable`.
 
 #[allow(unused_imports)]
-use super::{D, a, args, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, calls, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::learnable as f;
 
@@ -49,14 +49,14 @@ pub(super) static _FAKE_QUANTIZE_LEARNABLE_PER_TENSOR_AFFINE_INFO: OpInfo = OpIn
     functional: None,
 };
 fn _fake_quantize_learnable_per_tensor_affine_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_fake_quantize_learnable_per_tensor_affine(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        tensor_arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-    )?
+    or_return!(ops::_fake_quantize_learnable_per_tensor_affine(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(tensor_arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5))
+    ))
     .into_values()
 }
 fn _fake_quantize_learnable_per_tensor_affine_adaptor(
@@ -67,22 +67,19 @@ fn _fake_quantize_learnable_per_tensor_affine_adaptor(
     quant_max: i64,
     grad_factor: f64,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(
+    adapted(
         &_FAKE_QUANTIZE_LEARNABLE_PER_TENSOR_AFFINE_INFO,
         &[&self_, &scale, &zero_point, &quant_min, &quant_max, &grad_factor],
-    ) {
-        return ops::_fake_quantize_learnable_per_tensor_affine(
-            self_,
-            scale,
-            zero_point,
-            quant_min,
-            quant_max,
-            grad_factor,
-        );
-    }
-    fallback(
-        &_FAKE_QUANTIZE_LEARNABLE_PER_TENSOR_AFFINE_INFO,
-        &[&self_, &scale, &zero_point, &quant_min, &quant_max, &grad_factor],
+        &mut |()| {
+            ops::_fake_quantize_learnable_per_tensor_affine(
+                self_,
+                scale,
+                zero_point,
+                quant_min,
+                quant_max,
+                grad_factor,
+            )
+        },
     )
 }
 
@@ -129,15 +126,15 @@ pub(super) static _FAKE_QUANTIZE_LEARNABLE_PER_CHANNEL_AFFINE_INFO: OpInfo = OpI
     functional: None,
 };
 fn _fake_quantize_learnable_per_channel_affine_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_fake_quantize_learnable_per_channel_affine(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        tensor_arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-    )?
+    or_return!(ops::_fake_quantize_learnable_per_channel_affine(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(tensor_arg(a, 2)),
+        or_return!(arg(a, 3)),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5)),
+        or_return!(arg(a, 6))
+    ))
     .into_values()
 }
 fn _fake_quantize_learnable_per_channel_affine_adaptor(
@@ -149,22 +146,19 @@ fn _fake_quantize_learnable_per_channel_affine_adaptor(
     quant_max: i64,
     grad_factor: f64,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(
+    adapted(
         &_FAKE_QUANTIZE_LEARNABLE_PER_CHANNEL_AFFINE_INFO,
         &[&self_, &scale, &zero_point, &axis, &quant_min, &quant_max, &grad_factor],
-    ) {
-        return ops::_fake_quantize_learnable_per_channel_affine(
-            self_,
-            scale,
-            zero_point,
-            axis,
-            quant_min,
-            quant_max,
-            grad_factor,
-        );
-    }
-    fallback(
-        &_FAKE_QUANTIZE_LEARNABLE_PER_CHANNEL_AFFINE_INFO,
-        &[&self_, &scale, &zero_point, &axis, &quant_min, &quant_max, &grad_factor],
+        &mut |()| {
+            ops::_fake_quantize_learnable_per_channel_affine(
+                self_,
+                scale,
+                zero_point,
+                axis,
+                quant_min,
+                quant_max,
+                grad_factor,
+            )
+        },
     )
 }

@@ -31,26 +31,42 @@ impl Backward for FakeQuantizeLearnablePerTensorAffineBackward {
         let quant_max = self.quant_max;
         let quant_min = self.quant_min;
         let g0 = if cx.need(0) {
-            let scale = &self.scale.unpack(cx, "scale")?;
-            let self_ = &self.self_.unpack(cx, "self")?;
-            let zero_point = &self.zero_point.unpack(cx, "zero_point")?;
-            Some(learnable_input(grad, self_, scale, zero_point, None, quant_min, quant_max)?)
+            let scale = &or_return!(self.scale.unpack(cx, "scale"));
+            let self_ = &or_return!(self.self_.unpack(cx, "self"));
+            let zero_point = &or_return!(self.zero_point.unpack(cx, "zero_point"));
+            Some(or_return!(learnable_input(grad, self_, scale, zero_point, None, quant_min, quant_max)))
         } else {
             None
         };
         let g1 = if cx.need(1) {
-            let scale = &self.scale.unpack(cx, "scale")?;
-            let self_ = &self.self_.unpack(cx, "self")?;
-            let zero_point = &self.zero_point.unpack(cx, "zero_point")?;
-            Some(learnable_scale(grad, self_, scale, zero_point, None, (quant_min, quant_max), grad_factor)?)
+            let scale = &or_return!(self.scale.unpack(cx, "scale"));
+            let self_ = &or_return!(self.self_.unpack(cx, "self"));
+            let zero_point = &or_return!(self.zero_point.unpack(cx, "zero_point"));
+            Some(or_return!(learnable_scale(
+                grad,
+                self_,
+                scale,
+                zero_point,
+                None,
+                (quant_min, quant_max),
+                grad_factor
+            )))
         } else {
             None
         };
         let g2 = if cx.need(2) {
-            let scale = &self.scale.unpack(cx, "scale")?;
-            let self_ = &self.self_.unpack(cx, "self")?;
-            let zero_point = &self.zero_point.unpack(cx, "zero_point")?;
-            Some(learnable_zero(grad, self_, scale, zero_point, None, (quant_min, quant_max), grad_factor)?)
+            let scale = &or_return!(self.scale.unpack(cx, "scale"));
+            let self_ = &or_return!(self.self_.unpack(cx, "self"));
+            let zero_point = &or_return!(self.zero_point.unpack(cx, "zero_point"));
+            Some(or_return!(learnable_zero(
+                grad,
+                self_,
+                scale,
+                zero_point,
+                None,
+                (quant_min, quant_max),
+                grad_factor
+            )))
         } else {
             None
         };
@@ -72,9 +88,11 @@ fn _fake_quantize_learnable_per_tensor_affine_tangent(
     quant_max: i64,
     grad_factor: f64,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let duals: &[&Tensor] = &[self_, scale, zero_point];
-        rt::transposed(duals, &[self_, scale, zero_point], |mut a| {
+    let duals: &[&Tensor] = &[self_, scale, zero_point];
+    rt::transposed_one(
+        duals,
+        &[self_, scale, zero_point],
+        &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
             let self_ = a.one()?;
             let scale = a.one()?;
             let zero_point = a.one()?;
@@ -87,9 +105,8 @@ fn _fake_quantize_learnable_per_tensor_affine_tangent(
                 grad_factor,
             )?;
             Ok(vec![r])
-        })
-        .map(|t| t.into_iter().next())
-    })
+        },
+    )
 }
 
 pub(super) fn _fake_quantize_learnable_per_tensor_affine_autograd(
@@ -101,7 +118,8 @@ pub(super) fn _fake_quantize_learnable_per_tensor_affine_autograd(
     grad_factor: f64,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[self_, scale, zero_point]);
-    let mut out = rt::below(|| {
+    let mut out = or_return!({
+        let _below = rt::Below::new();
         ops::_fake_quantize_learnable_per_tensor_affine(
             self_,
             scale,
@@ -110,7 +128,7 @@ pub(super) fn _fake_quantize_learnable_per_tensor_affine_autograd(
             quant_max,
             grad_factor,
         )
-    })?;
+    });
     if rec {
         let edges = Edges::of([Some(self_), Some(scale), Some(zero_point)]);
         let body = FakeQuantizeLearnablePerTensorAffineBackward {
@@ -121,7 +139,7 @@ pub(super) fn _fake_quantize_learnable_per_tensor_affine_autograd(
             self_: Saved::input(self_),
             zero_point: Saved::input(zero_point),
         };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, scale, zero_point]) {
@@ -132,8 +150,8 @@ pub(super) fn _fake_quantize_learnable_per_tensor_affine_autograd(
             quant_min,
             quant_max,
             grad_factor,
-        )?;
-        rt::set_tangent(&out, t)?;
+        );
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -157,42 +175,50 @@ impl Backward for FakeQuantizeLearnablePerChannelAffineBackward {
         let quant_max = self.quant_max;
         let quant_min = self.quant_min;
         let g0 = if cx.need(0) {
-            let scale = &self.scale.unpack(cx, "scale")?;
-            let self_ = &self.self_.unpack(cx, "self")?;
-            let zero_point = &self.zero_point.unpack(cx, "zero_point")?;
-            Some(learnable_input(grad, self_, scale, zero_point, Some(axis), quant_min, quant_max)?)
+            let scale = &or_return!(self.scale.unpack(cx, "scale"));
+            let self_ = &or_return!(self.self_.unpack(cx, "self"));
+            let zero_point = &or_return!(self.zero_point.unpack(cx, "zero_point"));
+            Some(or_return!(learnable_input(
+                grad,
+                self_,
+                scale,
+                zero_point,
+                Some(axis),
+                quant_min,
+                quant_max
+            )))
         } else {
             None
         };
         let g1 = if cx.need(1) {
-            let scale = &self.scale.unpack(cx, "scale")?;
-            let self_ = &self.self_.unpack(cx, "self")?;
-            let zero_point = &self.zero_point.unpack(cx, "zero_point")?;
-            Some(learnable_scale(
+            let scale = &or_return!(self.scale.unpack(cx, "scale"));
+            let self_ = &or_return!(self.self_.unpack(cx, "self"));
+            let zero_point = &or_return!(self.zero_point.unpack(cx, "zero_point"));
+            Some(or_return!(learnable_scale(
                 grad,
                 self_,
                 scale,
                 zero_point,
                 Some(axis),
                 (quant_min, quant_max),
-                grad_factor,
-            )?)
+                grad_factor
+            )))
         } else {
             None
         };
         let g2 = if cx.need(2) {
-            let scale = &self.scale.unpack(cx, "scale")?;
-            let self_ = &self.self_.unpack(cx, "self")?;
-            let zero_point = &self.zero_point.unpack(cx, "zero_point")?;
-            Some(learnable_zero(
+            let scale = &or_return!(self.scale.unpack(cx, "scale"));
+            let self_ = &or_return!(self.self_.unpack(cx, "self"));
+            let zero_point = &or_return!(self.zero_point.unpack(cx, "zero_point"));
+            Some(or_return!(learnable_zero(
                 grad,
                 self_,
                 scale,
                 zero_point,
                 Some(axis),
                 (quant_min, quant_max),
-                grad_factor,
-            )?)
+                grad_factor
+            )))
         } else {
             None
         };
@@ -215,9 +241,11 @@ fn _fake_quantize_learnable_per_channel_affine_tangent(
     quant_max: i64,
     grad_factor: f64,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let duals: &[&Tensor] = &[self_, scale, zero_point];
-        rt::transposed(duals, &[self_, scale, zero_point], |mut a| {
+    let duals: &[&Tensor] = &[self_, scale, zero_point];
+    rt::transposed_one(
+        duals,
+        &[self_, scale, zero_point],
+        &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
             let self_ = a.one()?;
             let scale = a.one()?;
             let zero_point = a.one()?;
@@ -231,9 +259,8 @@ fn _fake_quantize_learnable_per_channel_affine_tangent(
                 grad_factor,
             )?;
             Ok(vec![r])
-        })
-        .map(|t| t.into_iter().next())
-    })
+        },
+    )
 }
 
 pub(super) fn _fake_quantize_learnable_per_channel_affine_autograd(
@@ -246,7 +273,8 @@ pub(super) fn _fake_quantize_learnable_per_channel_affine_autograd(
     grad_factor: f64,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[self_, scale, zero_point]);
-    let mut out = rt::below(|| {
+    let mut out = or_return!({
+        let _below = rt::Below::new();
         ops::_fake_quantize_learnable_per_channel_affine(
             self_,
             scale,
@@ -256,7 +284,7 @@ pub(super) fn _fake_quantize_learnable_per_channel_affine_autograd(
             quant_max,
             grad_factor,
         )
-    })?;
+    });
     if rec {
         let edges = Edges::of([Some(self_), Some(scale), Some(zero_point)]);
         let body = FakeQuantizeLearnablePerChannelAffineBackward {
@@ -268,7 +296,7 @@ pub(super) fn _fake_quantize_learnable_per_channel_affine_autograd(
             self_: Saved::input(self_),
             zero_point: Saved::input(zero_point),
         };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, scale, zero_point]) {
@@ -280,8 +308,8 @@ pub(super) fn _fake_quantize_learnable_per_channel_affine_autograd(
             quant_min,
             quant_max,
             grad_factor,
-        )?;
-        rt::set_tangent(&out, t)?;
+        );
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }

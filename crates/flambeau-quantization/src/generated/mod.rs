@@ -2,7 +2,19 @@
 
 //! What the operator table declares.
 
+/// `?` without a conversion of the error: half the code, in thousands of places.
+#[allow(unused_macros)]
+macro_rules! or_return {
+    ($e:expr) => {
+        match $e {
+            Ok(v) => v,
+            Err(e) => return Err(e),
+        }
+    };
+}
+
 pub mod args;
+mod calls;
 pub mod conversion;
 pub mod functions;
 pub mod keywords;
@@ -30,9 +42,9 @@ mod prelude {
     pub use flambeau_core::dispatch::arguments::{device_keys, list_keys, opt_keys, opt_list_keys};
     pub use flambeau_core::dispatch::convention::{Convention, Habit, Right};
     pub use flambeau_core::dispatch::op::Kernels;
-    pub use flambeau_core::dispatch::op::{Differentiability, call_fallback, fallback};
-    pub use flambeau_core::dispatch::value::{IntoValue, Results, Value, arg, tensor_arg};
-    pub use flambeau_core::dispatch::watch::watched;
+    pub use flambeau_core::dispatch::op::{Differentiability, call_fallback};
+    pub use flambeau_core::dispatch::value::{AsValue, IntoValue, Results, Value, arg, copies, tensor_arg};
+    pub use flambeau_core::dispatch::watch::{adapted, watched};
     pub use flambeau_core::dispatch::{Key, KeySet, Op, OpInfo};
     pub use flambeau_core::internal::RawTensor;
     pub use flambeau_core::iter::spec::{Label, PointwiseKernel};
@@ -86,26 +98,26 @@ fn finish(requires_grad: bool, r: prelude::Result<prelude::Tensor>) -> prelude::
 
 /// All operators of the crate.
 pub static OPS: &[&dyn AnyOp] = &[
-    &conversion::QUANTIZE_PER_TENSOR,
-    &conversion::QUANTIZE_PER_TENSOR_BY,
-    &conversion::QUANTIZE_ALL_PER_TENSOR,
-    &conversion::QUANTIZE_PER_CHANNEL,
-    &conversion::QUANTIZE_PER_TENSOR_DYNAMIC,
-    &conversion::DEQUANTIZE,
-    &conversion::DEQUANTIZE_ALL,
-    &conversion::INT_REPR,
-    &conversion::MAKE_PER_TENSOR_QUANTIZED_TENSOR,
-    &conversion::MAKE_PER_CHANNEL_QUANTIZED_TENSOR,
-    &learnable::_FAKE_QUANTIZE_LEARNABLE_PER_TENSOR_AFFINE,
-    &learnable::_FAKE_QUANTIZE_LEARNABLE_PER_CHANNEL_AFFINE,
-    &parameters::Q_SCALE,
-    &parameters::Q_ZERO_POINT,
-    &parameters::Q_PER_CHANNEL_SCALES,
-    &parameters::Q_PER_CHANNEL_ZERO_POINTS,
-    &parameters::Q_PER_CHANNEL_AXIS,
-    &window::QUANTIZED_MAX_POOL1D,
-    &window::QUANTIZED_MAX_POOL2D,
-    &window::QUANTIZED_BATCH_NORM,
+    conversion::QUANTIZE_PER_TENSOR.any(),
+    conversion::QUANTIZE_PER_TENSOR_BY.any(),
+    conversion::QUANTIZE_ALL_PER_TENSOR.any(),
+    conversion::QUANTIZE_PER_CHANNEL.any(),
+    conversion::QUANTIZE_PER_TENSOR_DYNAMIC.any(),
+    conversion::DEQUANTIZE.any(),
+    conversion::DEQUANTIZE_ALL.any(),
+    conversion::INT_REPR.any(),
+    conversion::MAKE_PER_TENSOR_QUANTIZED_TENSOR.any(),
+    conversion::MAKE_PER_CHANNEL_QUANTIZED_TENSOR.any(),
+    learnable::_FAKE_QUANTIZE_LEARNABLE_PER_TENSOR_AFFINE.any(),
+    learnable::_FAKE_QUANTIZE_LEARNABLE_PER_CHANNEL_AFFINE.any(),
+    parameters::Q_SCALE.any(),
+    parameters::Q_ZERO_POINT.any(),
+    parameters::Q_PER_CHANNEL_SCALES.any(),
+    parameters::Q_PER_CHANNEL_ZERO_POINTS.any(),
+    parameters::Q_PER_CHANNEL_AXIS.any(),
+    window::QUANTIZED_MAX_POOL1D.any(),
+    window::QUANTIZED_MAX_POOL2D.any(),
+    window::QUANTIZED_BATCH_NORM.any(),
 ];
 
 /// The crate's entry in the registry.

@@ -19,7 +19,10 @@ use super::{conversion, learnable, parameters, prelude::*, window};
 /// ```
 #[doc(alias = "torch.quantize_per_tensor")]
 pub fn quantize_per_tensor(self_: &Tensor, scale: f64, zero_point: i64, dtype: DType) -> Result<Tensor> {
-    (conversion::QUANTIZE_PER_TENSOR.get(self_.key_set())?)(self_, scale, zero_point, dtype)
+    match conversion::QUANTIZE_PER_TENSOR.get(self_.key_set()) {
+        Ok(f) => f(self_, scale, zero_point, dtype),
+        Err(e) => Err(e),
+    }
 }
 
 /// `quantize_per_tensor` with scale and zero point in tensors of one element.
@@ -40,9 +43,10 @@ pub fn quantize_per_tensor_by(
     zero_point: &Tensor,
     dtype: DType,
 ) -> Result<Tensor> {
-    (conversion::QUANTIZE_PER_TENSOR_BY.get(self_.key_set() | scale.key_set() | zero_point.key_set())?)(
-        self_, scale, zero_point, dtype,
-    )
+    match conversion::QUANTIZE_PER_TENSOR_BY.get(self_.key_set() | scale.key_set() | zero_point.key_set()) {
+        Ok(f) => f(self_, scale, zero_point, dtype),
+        Err(e) => Err(e),
+    }
 }
 
 /// `quantize_per_tensor` of each tensor of a list, with a scale and a zero point for each.
@@ -64,13 +68,12 @@ pub fn quantize_all_per_tensor(
     zero_points: &Tensor,
     dtype: DType,
 ) -> Result<Vec<Tensor>> {
-    (conversion::QUANTIZE_ALL_PER_TENSOR
-        .get(list_keys(tensors) | scales.key_set() | zero_points.key_set())?)(
-        tensors,
-        scales,
-        zero_points,
-        dtype,
-    )
+    match conversion::QUANTIZE_ALL_PER_TENSOR
+        .get(list_keys(tensors) | scales.key_set() | zero_points.key_set())
+    {
+        Ok(f) => f(tensors, scales, zero_points, dtype),
+        Err(e) => Err(e),
+    }
 }
 
 /// `quantize_per_tensor` with a scale and a zero point for each place of a dimension; zero points that are floats need not be whole.
@@ -93,13 +96,10 @@ pub fn quantize_per_channel(
     axis: i64,
     dtype: DType,
 ) -> Result<Tensor> {
-    (conversion::QUANTIZE_PER_CHANNEL.get(self_.key_set() | scales.key_set() | zero_points.key_set())?)(
-        self_,
-        scales,
-        zero_points,
-        axis,
-        dtype,
-    )
+    match conversion::QUANTIZE_PER_CHANNEL.get(self_.key_set() | scales.key_set() | zero_points.key_set()) {
+        Ok(f) => f(self_, scales, zero_points, axis, dtype),
+        Err(e) => Err(e),
+    }
 }
 
 /// `quantize_per_tensor` with the scale and zero point that the least and the greatest element ask for.
@@ -115,7 +115,10 @@ pub fn quantize_per_channel(
 /// ```
 #[doc(alias = "torch.quantize_per_tensor_dynamic")]
 pub fn quantize_per_tensor_dynamic(self_: &Tensor, dtype: DType, reduce_range: bool) -> Result<Tensor> {
-    (conversion::QUANTIZE_PER_TENSOR_DYNAMIC.get(self_.key_set())?)(self_, dtype, reduce_range)
+    match conversion::QUANTIZE_PER_TENSOR_DYNAMIC.get(self_.key_set()) {
+        Ok(f) => f(self_, dtype, reduce_range),
+        Err(e) => Err(e),
+    }
 }
 
 /// The numbers that a quantized tensor stands for, in float32; other tensors as float32.
@@ -132,7 +135,10 @@ pub fn quantize_per_tensor_dynamic(self_: &Tensor, dtype: DType, reduce_range: b
 #[doc(alias = "torch.dequantize")]
 #[doc(alias = "torch.Tensor.dequantize")]
 pub fn dequantize(self_: &Tensor) -> Result<Tensor> {
-    (conversion::DEQUANTIZE.get(self_.key_set())?)(self_)
+    match conversion::DEQUANTIZE.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// `dequantize` of each tensor of a list.
@@ -147,7 +153,10 @@ pub fn dequantize(self_: &Tensor) -> Result<Tensor> {
 /// ```
 #[doc(alias = "torch.dequantize")]
 pub fn dequantize_all(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
-    (conversion::DEQUANTIZE_ALL.get(list_keys(tensors))?)(tensors)
+    match conversion::DEQUANTIZE_ALL.get(list_keys(tensors)) {
+        Ok(f) => f(tensors),
+        Err(e) => Err(e),
+    }
 }
 
 /// A copy of a quantized tensor's integers.
@@ -164,7 +173,10 @@ pub fn dequantize_all(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
 #[doc(alias = "torch.int_repr")]
 #[doc(alias = "torch.Tensor.int_repr")]
 pub fn int_repr(self_: &Tensor) -> Result<Tensor> {
-    (conversion::INT_REPR.get(self_.key_set())?)(self_)
+    match conversion::INT_REPR.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// A copy of a tensor of integers as a quantized one.
@@ -180,7 +192,10 @@ pub fn int_repr(self_: &Tensor) -> Result<Tensor> {
 /// ```
 #[doc(alias = "torch._make_per_tensor_quantized_tensor")]
 pub fn make_per_tensor_quantized_tensor(self_: &Tensor, scale: f64, zero_point: i64) -> Result<Tensor> {
-    (conversion::MAKE_PER_TENSOR_QUANTIZED_TENSOR.get(self_.key_set())?)(self_, scale, zero_point)
+    match conversion::MAKE_PER_TENSOR_QUANTIZED_TENSOR.get(self_.key_set()) {
+        Ok(f) => f(self_, scale, zero_point),
+        Err(e) => Err(e),
+    }
 }
 
 /// A copy of a tensor of integers as a quantized one with parameters for each channel.
@@ -201,8 +216,12 @@ pub fn make_per_channel_quantized_tensor(
     zero_point: &Tensor,
     axis: i64,
 ) -> Result<Tensor> {
-    (conversion::MAKE_PER_CHANNEL_QUANTIZED_TENSOR
-        .get(self_.key_set() | scale.key_set() | zero_point.key_set())?)(self_, scale, zero_point, axis)
+    match conversion::MAKE_PER_CHANNEL_QUANTIZED_TENSOR
+        .get(self_.key_set() | scale.key_set() | zero_point.key_set())
+    {
+        Ok(f) => f(self_, scale, zero_point, axis),
+        Err(e) => Err(e),
+    }
 }
 
 /// `fake_quantize_per_tensor_affine` whose scale and zero point are learned: they have gradients, times `grad_factor`.
@@ -233,15 +252,12 @@ pub fn _fake_quantize_learnable_per_tensor_affine(
     quant_max: i64,
     grad_factor: f64,
 ) -> Result<Tensor> {
-    (learnable::_FAKE_QUANTIZE_LEARNABLE_PER_TENSOR_AFFINE
-        .get(self_.key_set() | scale.key_set() | zero_point.key_set())?)(
-        self_,
-        scale,
-        zero_point,
-        quant_min,
-        quant_max,
-        grad_factor,
-    )
+    match learnable::_FAKE_QUANTIZE_LEARNABLE_PER_TENSOR_AFFINE
+        .get(self_.key_set() | scale.key_set() | zero_point.key_set())
+    {
+        Ok(f) => f(self_, scale, zero_point, quant_min, quant_max, grad_factor),
+        Err(e) => Err(e),
+    }
 }
 
 /// `fake_quantize_per_channel_affine` whose scales and zero points are learned: they have gradients, times `grad_factor`.
@@ -268,16 +284,12 @@ pub fn _fake_quantize_learnable_per_channel_affine(
     quant_max: i64,
     grad_factor: f64,
 ) -> Result<Tensor> {
-    (learnable::_FAKE_QUANTIZE_LEARNABLE_PER_CHANNEL_AFFINE
-        .get(self_.key_set() | scale.key_set() | zero_point.key_set())?)(
-        self_,
-        scale,
-        zero_point,
-        axis,
-        quant_min,
-        quant_max,
-        grad_factor,
-    )
+    match learnable::_FAKE_QUANTIZE_LEARNABLE_PER_CHANNEL_AFFINE
+        .get(self_.key_set() | scale.key_set() | zero_point.key_set())
+    {
+        Ok(f) => f(self_, scale, zero_point, axis, quant_min, quant_max, grad_factor),
+        Err(e) => Err(e),
+    }
 }
 
 /// The scale of a tensor that has one.
@@ -294,7 +306,10 @@ pub fn _fake_quantize_learnable_per_channel_affine(
 #[doc(alias = "torch.q_scale")]
 #[doc(alias = "torch.Tensor.q_scale")]
 pub fn q_scale(self_: &Tensor) -> Result<f64> {
-    (parameters::Q_SCALE.get(self_.key_set())?)(self_)
+    match parameters::Q_SCALE.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// The zero point of a tensor that has one.
@@ -311,7 +326,10 @@ pub fn q_scale(self_: &Tensor) -> Result<f64> {
 #[doc(alias = "torch.q_zero_point")]
 #[doc(alias = "torch.Tensor.q_zero_point")]
 pub fn q_zero_point(self_: &Tensor) -> Result<i64> {
-    (parameters::Q_ZERO_POINT.get(self_.key_set())?)(self_)
+    match parameters::Q_ZERO_POINT.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// The scales of a tensor that has one per channel.
@@ -329,7 +347,10 @@ pub fn q_zero_point(self_: &Tensor) -> Result<i64> {
 #[doc(alias = "torch.q_per_channel_scales")]
 #[doc(alias = "torch.Tensor.q_per_channel_scales")]
 pub fn q_per_channel_scales(self_: &Tensor) -> Result<Tensor> {
-    (parameters::Q_PER_CHANNEL_SCALES.get(self_.key_set())?)(self_)
+    match parameters::Q_PER_CHANNEL_SCALES.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// The zero points of a tensor that has one per channel.
@@ -347,7 +368,10 @@ pub fn q_per_channel_scales(self_: &Tensor) -> Result<Tensor> {
 #[doc(alias = "torch.q_per_channel_zero_points")]
 #[doc(alias = "torch.Tensor.q_per_channel_zero_points")]
 pub fn q_per_channel_zero_points(self_: &Tensor) -> Result<Tensor> {
-    (parameters::Q_PER_CHANNEL_ZERO_POINTS.get(self_.key_set())?)(self_)
+    match parameters::Q_PER_CHANNEL_ZERO_POINTS.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// The dimension along which parameters differ.
@@ -365,7 +389,10 @@ pub fn q_per_channel_zero_points(self_: &Tensor) -> Result<Tensor> {
 #[doc(alias = "torch.q_per_channel_axis")]
 #[doc(alias = "torch.Tensor.q_per_channel_axis")]
 pub fn q_per_channel_axis(self_: &Tensor) -> Result<i64> {
-    (parameters::Q_PER_CHANNEL_AXIS.get(self_.key_set())?)(self_)
+    match parameters::Q_PER_CHANNEL_AXIS.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// The greatest of each window of a quantized tensor.
@@ -390,14 +417,10 @@ pub fn quantized_max_pool1d(
     dilation: &[i64],
     ceil_mode: bool,
 ) -> Result<Tensor> {
-    (window::QUANTIZED_MAX_POOL1D.get(self_.key_set())?)(
-        self_,
-        kernel_size,
-        stride,
-        padding,
-        dilation,
-        ceil_mode,
-    )
+    match window::QUANTIZED_MAX_POOL1D.get(self_.key_set()) {
+        Ok(f) => f(self_, kernel_size, stride, padding, dilation, ceil_mode),
+        Err(e) => Err(e),
+    }
 }
 
 /// The greatest of each window of a quantized tensor.
@@ -422,14 +445,10 @@ pub fn quantized_max_pool2d(
     dilation: &[i64],
     ceil_mode: bool,
 ) -> Result<Tensor> {
-    (window::QUANTIZED_MAX_POOL2D.get(self_.key_set())?)(
-        self_,
-        kernel_size,
-        stride,
-        padding,
-        dilation,
-        ceil_mode,
-    )
+    match window::QUANTIZED_MAX_POOL2D.get(self_.key_set()) {
+        Ok(f) => f(self_, kernel_size, stride, padding, dilation, ceil_mode),
+        Err(e) => Err(e),
+    }
 }
 
 /// Batch normalisation of a quantized tensor by given statistics, with a scale and a zero point of its own.
@@ -456,15 +475,10 @@ pub fn quantized_batch_norm(
     output_scale: f64,
     output_zero_point: i64,
 ) -> Result<Tensor> {
-    (window::QUANTIZED_BATCH_NORM
-        .get(input.key_set() | opt_keys(weight) | opt_keys(bias) | mean.key_set() | var.key_set())?)(
-        input,
-        weight,
-        bias,
-        mean,
-        var,
-        eps,
-        output_scale,
-        output_zero_point,
-    )
+    match window::QUANTIZED_BATCH_NORM
+        .get(input.key_set() | opt_keys(weight) | opt_keys(bias) | mean.key_set() | var.key_set())
+    {
+        Ok(f) => f(input, weight, bias, mean, var, eps, output_scale, output_zero_point),
+        Err(e) => Err(e),
+    }
 }

@@ -3,7 +3,7 @@
 //! Operators of the family `parameters`.
 
 #[allow(unused_imports)]
-use super::{D, a, args, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, calls, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::parameters as f;
 
@@ -28,13 +28,10 @@ pub(super) static Q_SCALE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn q_scale_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::q_scale(tensor_arg(a, 0)?)?.into_values()
+    or_return!(ops::q_scale(or_return!(tensor_arg(a, 0)))).into_values()
 }
 fn q_scale_adaptor(self_: &Tensor) -> Result<f64> {
-    if let Some(_seen) = watched(&Q_SCALE_INFO, &[&self_]) {
-        return ops::q_scale(self_);
-    }
-    fallback(&Q_SCALE_INFO, &[&self_])
+    adapted(&Q_SCALE_INFO, &[&self_], &mut |()| ops::q_scale(self_))
 }
 
 /// Type of [`Q_ZERO_POINT`].
@@ -59,13 +56,10 @@ pub(super) static Q_ZERO_POINT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn q_zero_point_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::q_zero_point(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_i(ops::q_zero_point, a)
 }
 fn q_zero_point_adaptor(self_: &Tensor) -> Result<i64> {
-    if let Some(_seen) = watched(&Q_ZERO_POINT_INFO, &[&self_]) {
-        return ops::q_zero_point(self_);
-    }
-    fallback(&Q_ZERO_POINT_INFO, &[&self_])
+    calls::adapt_t_to_i(&Q_ZERO_POINT_INFO, ops::q_zero_point, self_)
 }
 
 /// Type of [`Q_PER_CHANNEL_SCALES`].
@@ -90,13 +84,10 @@ pub(super) static Q_PER_CHANNEL_SCALES_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn q_per_channel_scales_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::q_per_channel_scales(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::q_per_channel_scales, a)
 }
 fn q_per_channel_scales_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&Q_PER_CHANNEL_SCALES_INFO, &[&self_]) {
-        return ops::q_per_channel_scales(self_);
-    }
-    fallback(&Q_PER_CHANNEL_SCALES_INFO, &[&self_])
+    calls::adapt_t_to_t(&Q_PER_CHANNEL_SCALES_INFO, ops::q_per_channel_scales, self_)
 }
 
 /// Type of [`Q_PER_CHANNEL_ZERO_POINTS`].
@@ -124,13 +115,10 @@ pub(super) static Q_PER_CHANNEL_ZERO_POINTS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn q_per_channel_zero_points_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::q_per_channel_zero_points(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::q_per_channel_zero_points, a)
 }
 fn q_per_channel_zero_points_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&Q_PER_CHANNEL_ZERO_POINTS_INFO, &[&self_]) {
-        return ops::q_per_channel_zero_points(self_);
-    }
-    fallback(&Q_PER_CHANNEL_ZERO_POINTS_INFO, &[&self_])
+    calls::adapt_t_to_t(&Q_PER_CHANNEL_ZERO_POINTS_INFO, ops::q_per_channel_zero_points, self_)
 }
 
 /// Type of [`Q_PER_CHANNEL_AXIS`].
@@ -155,11 +143,8 @@ pub(super) static Q_PER_CHANNEL_AXIS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn q_per_channel_axis_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::q_per_channel_axis(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_i(ops::q_per_channel_axis, a)
 }
 fn q_per_channel_axis_adaptor(self_: &Tensor) -> Result<i64> {
-    if let Some(_seen) = watched(&Q_PER_CHANNEL_AXIS_INFO, &[&self_]) {
-        return ops::q_per_channel_axis(self_);
-    }
-    fallback(&Q_PER_CHANNEL_AXIS_INFO, &[&self_])
+    calls::adapt_t_to_i(&Q_PER_CHANNEL_AXIS_INFO, ops::q_per_channel_axis, self_)
 }

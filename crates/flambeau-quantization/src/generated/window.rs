@@ -3,7 +3,7 @@
 //! Operators of the family `window`.
 
 #[allow(unused_imports)]
-use super::{D, a, args, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, calls, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::window as f;
 
@@ -39,15 +39,7 @@ pub(super) static QUANTIZED_MAX_POOL1D_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn quantized_max_pool1d_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::quantized_max_pool1d(
-        tensor_arg(a, 0)?,
-        &arg::<Vec<i64>>(a, 1)?,
-        arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
-        &arg::<Vec<i64>>(a, 3)?,
-        &arg::<Vec<i64>>(a, 4)?,
-        arg(a, 5)?,
-    )?
-    .into_values()
+    calls::boxed_t_is_ois_is_is_b_to_t(ops::quantized_max_pool1d, a)
 }
 fn quantized_max_pool1d_adaptor(
     self_: &Tensor,
@@ -57,12 +49,16 @@ fn quantized_max_pool1d_adaptor(
     dilation: &[i64],
     ceil_mode: bool,
 ) -> Result<Tensor> {
-    if let Some(_seen) =
-        watched(&QUANTIZED_MAX_POOL1D_INFO, &[&self_, &kernel_size, &stride, &padding, &dilation, &ceil_mode])
-    {
-        return ops::quantized_max_pool1d(self_, kernel_size, stride, padding, dilation, ceil_mode);
-    }
-    fallback(&QUANTIZED_MAX_POOL1D_INFO, &[&self_, &kernel_size, &stride, &padding, &dilation, &ceil_mode])
+    calls::adapt_t_is_ois_is_is_b_to_t(
+        &QUANTIZED_MAX_POOL1D_INFO,
+        ops::quantized_max_pool1d,
+        self_,
+        kernel_size,
+        stride,
+        padding,
+        dilation,
+        ceil_mode,
+    )
 }
 
 /// Type of [`QUANTIZED_MAX_POOL2D`].
@@ -97,15 +93,7 @@ pub(super) static QUANTIZED_MAX_POOL2D_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn quantized_max_pool2d_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::quantized_max_pool2d(
-        tensor_arg(a, 0)?,
-        &arg::<Vec<i64>>(a, 1)?,
-        arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
-        &arg::<Vec<i64>>(a, 3)?,
-        &arg::<Vec<i64>>(a, 4)?,
-        arg(a, 5)?,
-    )?
-    .into_values()
+    calls::boxed_t_is_ois_is_is_b_to_t(ops::quantized_max_pool2d, a)
 }
 fn quantized_max_pool2d_adaptor(
     self_: &Tensor,
@@ -115,12 +103,16 @@ fn quantized_max_pool2d_adaptor(
     dilation: &[i64],
     ceil_mode: bool,
 ) -> Result<Tensor> {
-    if let Some(_seen) =
-        watched(&QUANTIZED_MAX_POOL2D_INFO, &[&self_, &kernel_size, &stride, &padding, &dilation, &ceil_mode])
-    {
-        return ops::quantized_max_pool2d(self_, kernel_size, stride, padding, dilation, ceil_mode);
-    }
-    fallback(&QUANTIZED_MAX_POOL2D_INFO, &[&self_, &kernel_size, &stride, &padding, &dilation, &ceil_mode])
+    calls::adapt_t_is_ois_is_is_b_to_t(
+        &QUANTIZED_MAX_POOL2D_INFO,
+        ops::quantized_max_pool2d,
+        self_,
+        kernel_size,
+        stride,
+        padding,
+        dilation,
+        ceil_mode,
+    )
 }
 
 /// Type of [`QUANTIZED_BATCH_NORM`].
@@ -158,16 +150,16 @@ pub(super) static QUANTIZED_BATCH_NORM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn quantized_batch_norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::quantized_batch_norm(
-        tensor_arg(a, 0)?,
-        arg::<Option<Tensor>>(a, 1)?.as_ref(),
-        arg::<Option<Tensor>>(a, 2)?.as_ref(),
-        tensor_arg(a, 3)?,
-        tensor_arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-        arg(a, 7)?,
-    )?
+    or_return!(ops::quantized_batch_norm(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg::<Option<Tensor>>(a, 1)).as_ref(),
+        or_return!(arg::<Option<Tensor>>(a, 2)).as_ref(),
+        or_return!(tensor_arg(a, 3)),
+        or_return!(tensor_arg(a, 4)),
+        or_return!(arg(a, 5)),
+        or_return!(arg(a, 6)),
+        or_return!(arg(a, 7))
+    ))
     .into_values()
 }
 fn quantized_batch_norm_adaptor(
@@ -180,23 +172,11 @@ fn quantized_batch_norm_adaptor(
     output_scale: f64,
     output_zero_point: i64,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(
+    adapted(
         &QUANTIZED_BATCH_NORM_INFO,
         &[&input, &weight, &bias, &mean, &var, &eps, &output_scale, &output_zero_point],
-    ) {
-        return ops::quantized_batch_norm(
-            input,
-            weight,
-            bias,
-            mean,
-            var,
-            eps,
-            output_scale,
-            output_zero_point,
-        );
-    }
-    fallback(
-        &QUANTIZED_BATCH_NORM_INFO,
-        &[&input, &weight, &bias, &mean, &var, &eps, &output_scale, &output_zero_point],
+        &mut |()| {
+            ops::quantized_batch_norm(input, weight, bias, mean, var, eps, output_scale, output_zero_point)
+        },
     )
 }

@@ -3,7 +3,7 @@
 //! Operators of the family `convert`.
 
 #[allow(unused_imports)]
-use super::{D, a, args, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, calls, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::convert as f;
 
@@ -35,13 +35,10 @@ pub(super) static DENSE_COPY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn dense_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::dense_copy(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
+    or_return!(ops::dense_copy(or_return!(tensor_arg(a, 0)), or_return!(arg(a, 1)))).into_values()
 }
 fn dense_copy_adaptor(self_: &Tensor, masked_grad: Option<bool>) -> Result<Tensor> {
-    if let Some(_seen) = watched(&DENSE_COPY_INFO, &[&self_, &masked_grad]) {
-        return ops::dense_copy(self_, masked_grad);
-    }
-    fallback(&DENSE_COPY_INFO, &[&self_, &masked_grad])
+    adapted(&DENSE_COPY_INFO, &[&self_, &masked_grad], &mut |()| ops::dense_copy(self_, masked_grad))
 }
 
 /// Type of [`TO_DENSE`].
@@ -72,13 +69,13 @@ pub(super) static TO_DENSE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn to_dense_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::to_dense(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
+    or_return!(ops::to_dense(or_return!(tensor_arg(a, 0)), or_return!(arg(a, 1)), or_return!(arg(a, 2))))
+        .into_values()
 }
 fn to_dense_adaptor(self_: &Tensor, dtype: Option<DType>, masked_grad: Option<bool>) -> Result<Tensor> {
-    if let Some(_seen) = watched(&TO_DENSE_INFO, &[&self_, &dtype, &masked_grad]) {
-        return ops::to_dense(self_, dtype, masked_grad);
-    }
-    fallback(&TO_DENSE_INFO, &[&self_, &dtype, &masked_grad])
+    adapted(&TO_DENSE_INFO, &[&self_, &dtype, &masked_grad], &mut |()| {
+        ops::to_dense(self_, dtype, masked_grad)
+    })
 }
 
 /// Type of [`SPARSE_COPY`].
@@ -114,8 +111,13 @@ pub(super) static SPARSE_COPY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn sparse_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::sparse_copy(tensor_arg(a, 0)?, arg(a, 1)?, arg::<Option<Vec<i64>>>(a, 2)?.as_deref(), arg(a, 3)?)?
-        .into_values()
+    or_return!(ops::sparse_copy(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg::<Option<Vec<i64>>>(a, 2)).as_deref(),
+        or_return!(arg(a, 3))
+    ))
+    .into_values()
 }
 fn sparse_copy_adaptor(
     self_: &Tensor,
@@ -123,10 +125,9 @@ fn sparse_copy_adaptor(
     blocksize: Option<&[i64]>,
     dense_dim: Option<i64>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SPARSE_COPY_INFO, &[&self_, &layout, &blocksize, &dense_dim]) {
-        return ops::sparse_copy(self_, layout, blocksize, dense_dim);
-    }
-    fallback(&SPARSE_COPY_INFO, &[&self_, &layout, &blocksize, &dense_dim])
+    adapted(&SPARSE_COPY_INFO, &[&self_, &layout, &blocksize, &dense_dim], &mut |()| {
+        ops::sparse_copy(self_, layout, blocksize, dense_dim)
+    })
 }
 
 /// Type of [`SPARSE_COPY_DIM`].
@@ -157,13 +158,10 @@ pub(super) static SPARSE_COPY_DIM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn sparse_copy_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::sparse_copy_dim(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
+    calls::boxed_t_i_to_t(ops::sparse_copy_dim, a)
 }
 fn sparse_copy_dim_adaptor(self_: &Tensor, sparse_dim: i64) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SPARSE_COPY_DIM_INFO, &[&self_, &sparse_dim]) {
-        return ops::sparse_copy_dim(self_, sparse_dim);
-    }
-    fallback(&SPARSE_COPY_DIM_INFO, &[&self_, &sparse_dim])
+    calls::adapt_t_i_to_t(&SPARSE_COPY_DIM_INFO, ops::sparse_copy_dim, self_, sparse_dim)
 }
 
 /// Type of [`TO_SPARSE`].
@@ -195,8 +193,13 @@ pub(super) static TO_SPARSE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn to_sparse_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::to_sparse(tensor_arg(a, 0)?, arg(a, 1)?, arg::<Option<Vec<i64>>>(a, 2)?.as_deref(), arg(a, 3)?)?
-        .into_values()
+    or_return!(ops::to_sparse(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg(a, 1)),
+        or_return!(arg::<Option<Vec<i64>>>(a, 2)).as_deref(),
+        or_return!(arg(a, 3))
+    ))
+    .into_values()
 }
 fn to_sparse_adaptor(
     self_: &Tensor,
@@ -204,10 +207,9 @@ fn to_sparse_adaptor(
     blocksize: Option<&[i64]>,
     dense_dim: Option<i64>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&TO_SPARSE_INFO, &[&self_, &layout, &blocksize, &dense_dim]) {
-        return ops::to_sparse(self_, layout, blocksize, dense_dim);
-    }
-    fallback(&TO_SPARSE_INFO, &[&self_, &layout, &blocksize, &dense_dim])
+    adapted(&TO_SPARSE_INFO, &[&self_, &layout, &blocksize, &dense_dim], &mut |()| {
+        ops::to_sparse(self_, layout, blocksize, dense_dim)
+    })
 }
 
 /// Type of [`TO_SPARSE_DIM`].
@@ -235,13 +237,10 @@ pub(super) static TO_SPARSE_DIM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn to_sparse_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::to_sparse_dim(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
+    calls::boxed_t_i_to_t(ops::to_sparse_dim, a)
 }
 fn to_sparse_dim_adaptor(self_: &Tensor, sparse_dim: i64) -> Result<Tensor> {
-    if let Some(_seen) = watched(&TO_SPARSE_DIM_INFO, &[&self_, &sparse_dim]) {
-        return ops::to_sparse_dim(self_, sparse_dim);
-    }
-    fallback(&TO_SPARSE_DIM_INFO, &[&self_, &sparse_dim])
+    calls::adapt_t_i_to_t(&TO_SPARSE_DIM_INFO, ops::to_sparse_dim, self_, sparse_dim)
 }
 
 /// Type of [`TO_SPARSE_COO`].
@@ -266,13 +265,10 @@ pub(super) static TO_SPARSE_COO_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn to_sparse_coo_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::to_sparse_coo(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::to_sparse_coo, a)
 }
 fn to_sparse_coo_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&TO_SPARSE_COO_INFO, &[&self_]) {
-        return ops::to_sparse_coo(self_);
-    }
-    fallback(&TO_SPARSE_COO_INFO, &[&self_])
+    calls::adapt_t_to_t(&TO_SPARSE_COO_INFO, ops::to_sparse_coo, self_)
 }
 
 /// Type of [`TO_SPARSE_CSR`].
@@ -300,13 +296,10 @@ pub(super) static TO_SPARSE_CSR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn to_sparse_csr_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::to_sparse_csr(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
+    calls::boxed_t_oi_to_t(ops::to_sparse_csr, a)
 }
 fn to_sparse_csr_adaptor(self_: &Tensor, dense_dim: Option<i64>) -> Result<Tensor> {
-    if let Some(_seen) = watched(&TO_SPARSE_CSR_INFO, &[&self_, &dense_dim]) {
-        return ops::to_sparse_csr(self_, dense_dim);
-    }
-    fallback(&TO_SPARSE_CSR_INFO, &[&self_, &dense_dim])
+    calls::adapt_t_oi_to_t(&TO_SPARSE_CSR_INFO, ops::to_sparse_csr, self_, dense_dim)
 }
 
 /// Type of [`TO_SPARSE_CSC`].
@@ -334,13 +327,10 @@ pub(super) static TO_SPARSE_CSC_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn to_sparse_csc_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::to_sparse_csc(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
+    calls::boxed_t_oi_to_t(ops::to_sparse_csc, a)
 }
 fn to_sparse_csc_adaptor(self_: &Tensor, dense_dim: Option<i64>) -> Result<Tensor> {
-    if let Some(_seen) = watched(&TO_SPARSE_CSC_INFO, &[&self_, &dense_dim]) {
-        return ops::to_sparse_csc(self_, dense_dim);
-    }
-    fallback(&TO_SPARSE_CSC_INFO, &[&self_, &dense_dim])
+    calls::adapt_t_oi_to_t(&TO_SPARSE_CSC_INFO, ops::to_sparse_csc, self_, dense_dim)
 }
 
 /// Type of [`TO_SPARSE_BSR`].
@@ -372,13 +362,10 @@ pub(super) static TO_SPARSE_BSR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn to_sparse_bsr_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::to_sparse_bsr(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_is_oi_to_t(ops::to_sparse_bsr, a)
 }
 fn to_sparse_bsr_adaptor(self_: &Tensor, blocksize: &[i64], dense_dim: Option<i64>) -> Result<Tensor> {
-    if let Some(_seen) = watched(&TO_SPARSE_BSR_INFO, &[&self_, &blocksize, &dense_dim]) {
-        return ops::to_sparse_bsr(self_, blocksize, dense_dim);
-    }
-    fallback(&TO_SPARSE_BSR_INFO, &[&self_, &blocksize, &dense_dim])
+    calls::adapt_t_is_oi_to_t(&TO_SPARSE_BSR_INFO, ops::to_sparse_bsr, self_, blocksize, dense_dim)
 }
 
 /// Type of [`TO_SPARSE_BSC`].
@@ -410,13 +397,10 @@ pub(super) static TO_SPARSE_BSC_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn to_sparse_bsc_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::to_sparse_bsc(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_is_oi_to_t(ops::to_sparse_bsc, a)
 }
 fn to_sparse_bsc_adaptor(self_: &Tensor, blocksize: &[i64], dense_dim: Option<i64>) -> Result<Tensor> {
-    if let Some(_seen) = watched(&TO_SPARSE_BSC_INFO, &[&self_, &blocksize, &dense_dim]) {
-        return ops::to_sparse_bsc(self_, blocksize, dense_dim);
-    }
-    fallback(&TO_SPARSE_BSC_INFO, &[&self_, &blocksize, &dense_dim])
+    calls::adapt_t_is_oi_to_t(&TO_SPARSE_BSC_INFO, ops::to_sparse_bsc, self_, blocksize, dense_dim)
 }
 
 /// Type of [`SPARSE_MASK`].
@@ -447,11 +431,8 @@ pub(super) static SPARSE_MASK_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn sparse_mask_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::sparse_mask(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::sparse_mask, a)
 }
 fn sparse_mask_adaptor(self_: &Tensor, mask: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SPARSE_MASK_INFO, &[&self_, &mask]) {
-        return ops::sparse_mask(self_, mask);
-    }
-    fallback(&SPARSE_MASK_INFO, &[&self_, &mask])
+    calls::adapt_t_t_to_t(&SPARSE_MASK_INFO, ops::sparse_mask, self_, mask)
 }

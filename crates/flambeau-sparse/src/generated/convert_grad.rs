@@ -24,8 +24,8 @@ impl Backward for DenseCopyBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let masked_grad = self.masked_grad;
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(to_dense_grad(grad, self_, masked_grad)?);
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(to_dense_grad(grad, self_, masked_grad)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -35,29 +35,29 @@ impl Backward for DenseCopyBackward {
 #[cold]
 #[inline(never)]
 fn dense_copy_tangent(self_: &Tensor, masked_grad: Option<bool>) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let duals: &[&Tensor] = &[self_];
-        rt::transposed(duals, &[self_], |mut a| {
-            let self_ = a.one()?;
-            let r = ops::dense_copy(self_, masked_grad)?;
-            Ok(vec![r])
-        })
-        .map(|t| t.into_iter().next())
+    let duals: &[&Tensor] = &[self_];
+    rt::transposed_one(duals, &[self_], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
+        let self_ = a.one()?;
+        let r = ops::dense_copy(self_, masked_grad)?;
+        Ok(vec![r])
     })
 }
 
 pub(super) fn dense_copy_autograd(self_: &Tensor, masked_grad: Option<bool>) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::dense_copy(self_, masked_grad))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::dense_copy(self_, masked_grad)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = DenseCopyBackward { masked_grad, self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = dense_copy_tangent(self_, masked_grad)?;
-        rt::set_tangent(&out, t)?;
+        let t = dense_copy_tangent(self_, masked_grad);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -70,8 +70,8 @@ impl Backward for SparseCopyBackward {
     const NAME: &'static str = "ToSparseBackward1";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(to_layout_of(grad, self_)?);
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(to_layout_of(grad, self_)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -86,14 +86,11 @@ fn sparse_copy_tangent(
     blocksize: Option<&[i64]>,
     dense_dim: Option<i64>,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let duals: &[&Tensor] = &[self_];
-        rt::transposed(duals, &[self_], |mut a| {
-            let self_ = a.one()?;
-            let r = ops::sparse_copy(self_, layout, blocksize, dense_dim)?;
-            Ok(vec![r])
-        })
-        .map(|t| t.into_iter().next())
+    let duals: &[&Tensor] = &[self_];
+    rt::transposed_one(duals, &[self_], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
+        let self_ = a.one()?;
+        let r = ops::sparse_copy(self_, layout, blocksize, dense_dim)?;
+        Ok(vec![r])
     })
 }
 
@@ -104,16 +101,19 @@ pub(super) fn sparse_copy_autograd(
     dense_dim: Option<i64>,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::sparse_copy(self_, layout, blocksize, dense_dim))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::sparse_copy(self_, layout, blocksize, dense_dim)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = SparseCopyBackward { self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = sparse_copy_tangent(self_, layout, blocksize, dense_dim)?;
-        rt::set_tangent(&out, t)?;
+        let t = sparse_copy_tangent(self_, layout, blocksize, dense_dim);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -126,8 +126,8 @@ impl Backward for SparseCopyDimBackward {
     const NAME: &'static str = "ToSparseBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(to_layout_of(grad, self_)?);
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(to_layout_of(grad, self_)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -137,29 +137,29 @@ impl Backward for SparseCopyDimBackward {
 #[cold]
 #[inline(never)]
 fn sparse_copy_dim_tangent(self_: &Tensor, sparse_dim: i64) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let duals: &[&Tensor] = &[self_];
-        rt::transposed(duals, &[self_], |mut a| {
-            let self_ = a.one()?;
-            let r = ops::sparse_copy_dim(self_, sparse_dim)?;
-            Ok(vec![r])
-        })
-        .map(|t| t.into_iter().next())
+    let duals: &[&Tensor] = &[self_];
+    rt::transposed_one(duals, &[self_], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
+        let self_ = a.one()?;
+        let r = ops::sparse_copy_dim(self_, sparse_dim)?;
+        Ok(vec![r])
     })
 }
 
 pub(super) fn sparse_copy_dim_autograd(self_: &Tensor, sparse_dim: i64) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::sparse_copy_dim(self_, sparse_dim))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::sparse_copy_dim(self_, sparse_dim)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = SparseCopyDimBackward { self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = sparse_copy_dim_tangent(self_, sparse_dim)?;
-        rt::set_tangent(&out, t)?;
+        let t = sparse_copy_dim_tangent(self_, sparse_dim);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -173,9 +173,9 @@ impl Backward for SparseMaskBackward {
     const NAME: &'static str = "SparseMaskBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let mask = &self.mask.unpack_last(cx, "mask")?;
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(sparse_mask_grad(grad, self_, mask)?);
+        let mask = &or_return!(self.mask.unpack_last(cx, "mask"));
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(sparse_mask_grad(grad, self_, mask)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -186,30 +186,30 @@ impl Backward for SparseMaskBackward {
 #[cold]
 #[inline(never)]
 fn sparse_mask_tangent(self_: &Tensor, mask: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let duals: &[&Tensor] = &[self_];
-        rt::transposed(duals, &[self_], |mut a| {
-            let self_ = a.one()?;
-            let r = ops::sparse_mask(self_, mask)?;
-            Ok(vec![r])
-        })
-        .map(|t| t.into_iter().next())
+    let duals: &[&Tensor] = &[self_];
+    rt::transposed_one(duals, &[self_], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
+        let self_ = a.one()?;
+        let r = ops::sparse_mask(self_, mask)?;
+        Ok(vec![r])
     })
 }
 
 pub(super) fn sparse_mask_autograd(self_: &Tensor, mask: &Tensor) -> Result<Tensor> {
     rt::not_differentiable("sparse_mask", "mask", mask)?;
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::sparse_mask(self_, mask))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::sparse_mask(self_, mask)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = SparseMaskBackward { mask: Saved::input(mask), self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = sparse_mask_tangent(self_, mask)?;
-        rt::set_tangent(&out, t)?;
+        let t = sparse_mask_tangent(self_, mask);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }

@@ -13,7 +13,10 @@ use super::{convert, parts, prelude::*, product};
 ///
 /// Documented defaults: `masked_grad = None`.
 pub fn dense_copy(self_: &Tensor, masked_grad: Option<bool>) -> Result<Tensor> {
-    (convert::DENSE_COPY.get(self_.key_set())?)(self_, masked_grad)
+    match convert::DENSE_COPY.get(self_.key_set()) {
+        Ok(f) => f(self_, masked_grad),
+        Err(e) => Err(e),
+    }
 }
 
 /// The tensor with dense memory; dense tensors as they are.
@@ -33,7 +36,10 @@ pub fn dense_copy(self_: &Tensor, masked_grad: Option<bool>) -> Result<Tensor> {
 /// Documented defaults: `dtype = None`, `masked_grad = None`.
 #[doc(alias = "torch.Tensor.to_dense")]
 pub fn to_dense(self_: &Tensor, dtype: Option<DType>, masked_grad: Option<bool>) -> Result<Tensor> {
-    (convert::TO_DENSE.get(self_.key_set())?)(self_, dtype, masked_grad)
+    match convert::TO_DENSE.get(self_.key_set()) {
+        Ok(f) => f(self_, dtype, masked_grad),
+        Err(e) => Err(e),
+    }
 }
 
 /// A dense tensor in a sparse layout, or a sparse one in another.
@@ -49,7 +55,10 @@ pub fn sparse_copy(
     blocksize: Option<&[i64]>,
     dense_dim: Option<i64>,
 ) -> Result<Tensor> {
-    (convert::SPARSE_COPY.get(self_.key_set())?)(self_, layout, blocksize, dense_dim)
+    match convert::SPARSE_COPY.get(self_.key_set()) {
+        Ok(f) => f(self_, layout, blocksize, dense_dim),
+        Err(e) => Err(e),
+    }
 }
 
 /// A dense tensor as a COO tensor whose first `sparse_dim` dimensions are sparse.
@@ -58,7 +67,10 @@ pub fn sparse_copy(
 /// - Dtypes: all; the result has the input's dtype.
 /// - Errors: none of its own; it is called by operators that have checked their arguments.
 pub fn sparse_copy_dim(self_: &Tensor, sparse_dim: i64) -> Result<Tensor> {
-    (convert::SPARSE_COPY_DIM.get(self_.key_set())?)(self_, sparse_dim)
+    match convert::SPARSE_COPY_DIM.get(self_.key_set()) {
+        Ok(f) => f(self_, sparse_dim),
+        Err(e) => Err(e),
+    }
 }
 
 /// The tensor in a sparse layout, COO unless another is named.
@@ -83,7 +95,10 @@ pub fn to_sparse(
     blocksize: Option<&[i64]>,
     dense_dim: Option<i64>,
 ) -> Result<Tensor> {
-    (convert::TO_SPARSE.get(self_.key_set())?)(self_, layout, blocksize, dense_dim)
+    match convert::TO_SPARSE.get(self_.key_set()) {
+        Ok(f) => f(self_, layout, blocksize, dense_dim),
+        Err(e) => Err(e),
+    }
 }
 
 /// A COO tensor whose first `sparse_dim` dimensions are sparse.
@@ -99,7 +114,10 @@ pub fn to_sparse(
 /// ```
 #[doc(alias = "torch.Tensor.to_sparse")]
 pub fn to_sparse_dim(self_: &Tensor, sparse_dim: i64) -> Result<Tensor> {
-    (convert::TO_SPARSE_DIM.get(self_.key_set())?)(self_, sparse_dim)
+    match convert::TO_SPARSE_DIM.get(self_.key_set()) {
+        Ok(f) => f(self_, sparse_dim),
+        Err(e) => Err(e),
+    }
 }
 
 /// The tensor by coordinates.
@@ -115,7 +133,10 @@ pub fn to_sparse_dim(self_: &Tensor, sparse_dim: i64) -> Result<Tensor> {
 /// ```
 #[doc(alias = "torch.Tensor.to_sparse_coo")]
 pub fn to_sparse_coo(self_: &Tensor) -> Result<Tensor> {
-    (convert::TO_SPARSE_COO.get(self_.key_set())?)(self_)
+    match convert::TO_SPARSE_COO.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// The tensor by compressed rows.
@@ -133,7 +154,10 @@ pub fn to_sparse_coo(self_: &Tensor) -> Result<Tensor> {
 /// Documented defaults: `dense_dim = None`.
 #[doc(alias = "torch.Tensor.to_sparse_csr")]
 pub fn to_sparse_csr(self_: &Tensor, dense_dim: Option<i64>) -> Result<Tensor> {
-    (convert::TO_SPARSE_CSR.get(self_.key_set())?)(self_, dense_dim)
+    match convert::TO_SPARSE_CSR.get(self_.key_set()) {
+        Ok(f) => f(self_, dense_dim),
+        Err(e) => Err(e),
+    }
 }
 
 /// The tensor by compressed columns.
@@ -151,7 +175,10 @@ pub fn to_sparse_csr(self_: &Tensor, dense_dim: Option<i64>) -> Result<Tensor> {
 /// Documented defaults: `dense_dim = None`.
 #[doc(alias = "torch.Tensor.to_sparse_csc")]
 pub fn to_sparse_csc(self_: &Tensor, dense_dim: Option<i64>) -> Result<Tensor> {
-    (convert::TO_SPARSE_CSC.get(self_.key_set())?)(self_, dense_dim)
+    match convert::TO_SPARSE_CSC.get(self_.key_set()) {
+        Ok(f) => f(self_, dense_dim),
+        Err(e) => Err(e),
+    }
 }
 
 /// The tensor by compressed rows of blocks.
@@ -169,7 +196,10 @@ pub fn to_sparse_csc(self_: &Tensor, dense_dim: Option<i64>) -> Result<Tensor> {
 /// Documented defaults: `dense_dim = None`.
 #[doc(alias = "torch.Tensor.to_sparse_bsr")]
 pub fn to_sparse_bsr(self_: &Tensor, blocksize: &[i64], dense_dim: Option<i64>) -> Result<Tensor> {
-    (convert::TO_SPARSE_BSR.get(self_.key_set())?)(self_, blocksize, dense_dim)
+    match convert::TO_SPARSE_BSR.get(self_.key_set()) {
+        Ok(f) => f(self_, blocksize, dense_dim),
+        Err(e) => Err(e),
+    }
 }
 
 /// The tensor by compressed columns of blocks.
@@ -187,7 +217,10 @@ pub fn to_sparse_bsr(self_: &Tensor, blocksize: &[i64], dense_dim: Option<i64>) 
 /// Documented defaults: `dense_dim = None`.
 #[doc(alias = "torch.Tensor.to_sparse_bsc")]
 pub fn to_sparse_bsc(self_: &Tensor, blocksize: &[i64], dense_dim: Option<i64>) -> Result<Tensor> {
-    (convert::TO_SPARSE_BSC.get(self_.key_set())?)(self_, blocksize, dense_dim)
+    match convert::TO_SPARSE_BSC.get(self_.key_set()) {
+        Ok(f) => f(self_, blocksize, dense_dim),
+        Err(e) => Err(e),
+    }
 }
 
 /// The elements of `self` at the places of the sparse tensor `mask`.
@@ -204,7 +237,10 @@ pub fn to_sparse_bsc(self_: &Tensor, blocksize: &[i64], dense_dim: Option<i64>) 
 /// ```
 #[doc(alias = "torch.Tensor.sparse_mask")]
 pub fn sparse_mask(self_: &Tensor, mask: &Tensor) -> Result<Tensor> {
-    (convert::SPARSE_MASK.get(self_.key_set() | mask.key_set())?)(self_, mask)
+    match convert::SPARSE_MASK.get(self_.key_set() | mask.key_set()) {
+        Ok(f) => f(self_, mask),
+        Err(e) => Err(e),
+    }
 }
 
 /// A COO tensor of these indices, which are not checked, and values.
@@ -227,12 +263,10 @@ pub fn sparse_coo_tensor_unsafe(
     size: &[i64],
     is_coalesced: Option<bool>,
 ) -> Result<Tensor> {
-    (parts::SPARSE_COO_TENSOR_UNSAFE.get(indices.key_set() | values.key_set())?)(
-        indices,
-        values,
-        size,
-        is_coalesced,
-    )
+    match parts::SPARSE_COO_TENSOR_UNSAFE.get(indices.key_set() | values.key_set()) {
+        Ok(f) => f(indices, values, size, is_coalesced),
+        Err(e) => Err(e),
+    }
 }
 
 /// A tensor of a compressed layout of these indices, which are not checked, and values.
@@ -247,14 +281,12 @@ pub fn sparse_compressed_tensor_unsafe(
     size: &[i64],
     layout: Layout,
 ) -> Result<Tensor> {
-    (parts::SPARSE_COMPRESSED_TENSOR_UNSAFE
-        .get(compressed_indices.key_set() | plain_indices.key_set() | values.key_set())?)(
-        compressed_indices,
-        plain_indices,
-        values,
-        size,
-        layout,
-    )
+    match parts::SPARSE_COMPRESSED_TENSOR_UNSAFE
+        .get(compressed_indices.key_set() | plain_indices.key_set() | values.key_set())
+    {
+        Ok(f) => f(compressed_indices, plain_indices, values, size, layout),
+        Err(e) => Err(e),
+    }
 }
 
 /// The elements at `indices` (number of dimensions x n), of a dense tensor or a COO tensor.
@@ -263,7 +295,10 @@ pub fn sparse_compressed_tensor_unsafe(
 /// - Dtypes: int64 indices; the result has the input's dtype.
 /// - Errors: none of its own; it is called by operators that have checked their arguments.
 pub fn elements_at(self_: &Tensor, indices: &Tensor) -> Result<Tensor> {
-    (parts::ELEMENTS_AT.get(self_.key_set() | indices.key_set())?)(self_, indices)
+    match parts::ELEMENTS_AT.get(self_.key_set() | indices.key_set()) {
+        Ok(f) => f(self_, indices),
+        Err(e) => Err(e),
+    }
 }
 
 /// The indices of a COO tensor, coalesced or not: number of sparse dimensions x number of elements.
@@ -279,7 +314,10 @@ pub fn elements_at(self_: &Tensor, indices: &Tensor) -> Result<Tensor> {
 /// ```
 #[doc(alias = "torch.Tensor._indices")]
 pub fn indices_unchecked(self_: &Tensor) -> Result<Tensor> {
-    (parts::INDICES_UNCHECKED.get(self_.key_set())?)(self_)
+    match parts::INDICES_UNCHECKED.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// The values of a COO tensor, coalesced or not, without a gradient.
@@ -295,7 +333,10 @@ pub fn indices_unchecked(self_: &Tensor) -> Result<Tensor> {
 /// ```
 #[doc(alias = "torch.Tensor._values")]
 pub fn values_unchecked(self_: &Tensor) -> Result<Tensor> {
-    (parts::VALUES_UNCHECKED.get(self_.key_set())?)(self_)
+    match parts::VALUES_UNCHECKED.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// The indices of a coalesced COO tensor: number of sparse dimensions x number of elements.
@@ -310,7 +351,10 @@ pub fn values_unchecked(self_: &Tensor) -> Result<Tensor> {
 /// ```
 #[doc(alias = "torch.Tensor.indices")]
 pub fn indices(self_: &Tensor) -> Result<Tensor> {
-    (parts::INDICES.get(self_.key_set())?)(self_)
+    match parts::INDICES.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// The values of a sparse tensor; a COO tensor must be coalesced.
@@ -325,7 +369,10 @@ pub fn indices(self_: &Tensor) -> Result<Tensor> {
 /// ```
 #[doc(alias = "torch.Tensor.values")]
 pub fn values(self_: &Tensor) -> Result<Tensor> {
-    (parts::VALUES.get(self_.key_set())?)(self_)
+    match parts::VALUES.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Where each row (of blocks) begins, of a CSR or BSR tensor.
@@ -340,7 +387,10 @@ pub fn values(self_: &Tensor) -> Result<Tensor> {
 /// ```
 #[doc(alias = "torch.Tensor.crow_indices")]
 pub fn crow_indices(self_: &Tensor) -> Result<Tensor> {
-    (parts::CROW_INDICES.get(self_.key_set())?)(self_)
+    match parts::CROW_INDICES.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// The column of each element (block) of a CSR or BSR tensor.
@@ -355,7 +405,10 @@ pub fn crow_indices(self_: &Tensor) -> Result<Tensor> {
 /// ```
 #[doc(alias = "torch.Tensor.col_indices")]
 pub fn col_indices(self_: &Tensor) -> Result<Tensor> {
-    (parts::COL_INDICES.get(self_.key_set())?)(self_)
+    match parts::COL_INDICES.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Where each column (of blocks) begins, of a CSC or BSC tensor.
@@ -370,7 +423,10 @@ pub fn col_indices(self_: &Tensor) -> Result<Tensor> {
 /// ```
 #[doc(alias = "torch.Tensor.ccol_indices")]
 pub fn ccol_indices(self_: &Tensor) -> Result<Tensor> {
-    (parts::CCOL_INDICES.get(self_.key_set())?)(self_)
+    match parts::CCOL_INDICES.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// The row of each element (block) of a CSC or BSC tensor.
@@ -385,7 +441,10 @@ pub fn ccol_indices(self_: &Tensor) -> Result<Tensor> {
 /// ```
 #[doc(alias = "torch.Tensor.row_indices")]
 pub fn row_indices(self_: &Tensor) -> Result<Tensor> {
-    (parts::ROW_INDICES.get(self_.key_set())?)(self_)
+    match parts::ROW_INDICES.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Number of elements (blocks) that are specified.
@@ -400,7 +459,10 @@ pub fn row_indices(self_: &Tensor) -> Result<Tensor> {
 /// ```
 #[doc(alias = "torch.Tensor._nnz")]
 pub fn nnz(self_: &Tensor) -> Result<i64> {
-    (parts::NNZ.get(self_.key_set())?)(self_)
+    match parts::NNZ.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Whether each place of a COO tensor occurs once, in order.
@@ -416,7 +478,10 @@ pub fn nnz(self_: &Tensor) -> Result<i64> {
 /// ```
 #[doc(alias = "torch.Tensor.is_coalesced")]
 pub fn is_coalesced(self_: &Tensor) -> Result<bool> {
-    (parts::IS_COALESCED.get(self_.key_set())?)(self_)
+    match parts::IS_COALESCED.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Number of sparse dimensions; 0 for dense tensors.
@@ -431,7 +496,10 @@ pub fn is_coalesced(self_: &Tensor) -> Result<bool> {
 /// ```
 #[doc(alias = "torch.Tensor.sparse_dim")]
 pub fn sparse_dim(self_: &Tensor) -> Result<i64> {
-    (parts::SPARSE_DIM.get(self_.key_set())?)(self_)
+    match parts::SPARSE_DIM.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// Number of dense dimensions.
@@ -446,7 +514,10 @@ pub fn sparse_dim(self_: &Tensor) -> Result<i64> {
 /// ```
 #[doc(alias = "torch.Tensor.dense_dim")]
 pub fn dense_dim(self_: &Tensor) -> Result<i64> {
-    (parts::DENSE_DIM.get(self_.key_set())?)(self_)
+    match parts::DENSE_DIM.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// An uncoalesced COO tensor with each place once, in order.
@@ -455,7 +526,10 @@ pub fn dense_dim(self_: &Tensor) -> Result<i64> {
 /// - Dtypes: all; the result has the input's dtype.
 /// - Errors: none of its own; it is called by operators that have checked their arguments.
 pub fn coalesced_copy(self_: &Tensor) -> Result<Tensor> {
-    (parts::COALESCED_COPY.get(self_.key_set())?)(self_)
+    match parts::COALESCED_COPY.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// The same COO tensor with each place once, in order; values of one place are added. The tensor itself if it is so.
@@ -471,7 +545,10 @@ pub fn coalesced_copy(self_: &Tensor) -> Result<Tensor> {
 /// ```
 #[doc(alias = "torch.Tensor.coalesce")]
 pub fn coalesce(self_: &Tensor) -> Result<Tensor> {
-    (parts::COALESCE.get(self_.key_set())?)(self_)
+    match parts::COALESCE.get(self_.key_set()) {
+        Ok(f) => f(self_),
+        Err(e) => Err(e),
+    }
 }
 
 /// The product of two matrices of which one at least is sparse.
@@ -489,7 +566,10 @@ pub fn coalesce(self_: &Tensor) -> Result<Tensor> {
 /// ```
 #[doc(alias = "torch.sparse.mm")]
 pub fn sparse_mm(sparse: &Tensor, dense: &Tensor) -> Result<Tensor> {
-    (product::SPARSE_MM.get(sparse.key_set() | dense.key_set())?)(sparse, dense)
+    match product::SPARSE_MM.get(sparse.key_set() | dense.key_set()) {
+        Ok(f) => f(sparse, dense),
+        Err(e) => Err(e),
+    }
 }
 
 /// Rows of `dense`, scaled by the elements of a CSR matrix and reduced for each of its rows: `sum`, `mean`, `amax` or `amin`.
@@ -506,7 +586,10 @@ pub fn sparse_mm(sparse: &Tensor, dense: &Tensor) -> Result<Tensor> {
 /// ```
 #[doc(alias = "torch.sparse.mm")]
 pub fn sparse_mm_reduce(sparse: &Tensor, dense: &Tensor, reduce: &str) -> Result<Tensor> {
-    (product::SPARSE_MM_REDUCE.get(sparse.key_set() | dense.key_set())?)(sparse, dense, reduce)
+    match product::SPARSE_MM_REDUCE.get(sparse.key_set() | dense.key_set()) {
+        Ok(f) => f(sparse, dense, reduce),
+        Err(e) => Err(e),
+    }
 }
 
 /// `beta * input + alpha * (mat1 @ mat2)` at the places of the CSR matrix `input` alone.
@@ -531,9 +614,10 @@ pub fn sampled_addmm(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<Tensor> {
-    (product::SAMPLED_ADDMM.get(self_.key_set() | mat1.key_set() | mat2.key_set())?)(
-        self_, mat1, mat2, beta, alpha,
-    )
+    match product::SAMPLED_ADDMM.get(self_.key_set() | mat1.key_set() | mat2.key_set()) {
+        Ok(f) => f(self_, mat1, mat2, beta, alpha),
+        Err(e) => Err(e),
+    }
 }
 
 /// `beta * mat + alpha * (mat1 @ mat2)` with a sparse `mat1`, differentiable for all three.
@@ -557,9 +641,10 @@ pub fn sparse_addmm(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<Tensor> {
-    (product::SPARSE_ADDMM.get(self_.key_set() | mat1.key_set() | mat2.key_set())?)(
-        self_, mat1, mat2, beta, alpha,
-    )
+    match product::SPARSE_ADDMM.get(self_.key_set() | mat1.key_set() | mat2.key_set()) {
+        Ok(f) => f(self_, mat1, mat2, beta, alpha),
+        Err(e) => Err(e),
+    }
 }
 
 /// The sum of a COO tensor, over all dimensions or some: dense where no sparse dimension is left.
@@ -576,7 +661,10 @@ pub fn sparse_addmm(
 /// Documented defaults: `dim = None`, `dtype = None`.
 #[doc(alias = "torch.sparse.sum")]
 pub fn sparse_sum(input: &Tensor, dim: Option<&[i64]>, dtype: Option<DType>) -> Result<Tensor> {
-    (product::SPARSE_SUM.get(input.key_set())?)(input, dim, dtype)
+    match product::SPARSE_SUM.get(input.key_set()) {
+        Ok(f) => f(input, dim, dtype),
+        Err(e) => Err(e),
+    }
 }
 
 /// The product of a sparse and a dense matrix as a COO tensor of rows.
@@ -592,7 +680,10 @@ pub fn sparse_sum(input: &Tensor, dim: Option<&[i64]>, dtype: Option<DType>) -> 
 /// ```
 #[doc(alias = "torch.hspmm")]
 pub fn hspmm(mat1: &Tensor, mat2: &Tensor) -> Result<Tensor> {
-    (product::HSPMM.get(mat1.key_set() | mat2.key_set())?)(mat1, mat2)
+    match product::HSPMM.get(mat1.key_set() | mat2.key_set()) {
+        Ok(f) => f(mat1, mat2),
+        Err(e) => Err(e),
+    }
 }
 
 /// The product of a sparse and a dense matrix as a COO tensor.
@@ -609,7 +700,10 @@ pub fn hspmm(mat1: &Tensor, mat2: &Tensor) -> Result<Tensor> {
 #[doc(alias = "torch.smm")]
 #[doc(alias = "torch.Tensor.smm")]
 pub fn smm(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
-    (product::SMM.get(self_.key_set() | mat2.key_set())?)(self_, mat2)
+    match product::SMM.get(self_.key_set() | mat2.key_set()) {
+        Ok(f) => f(self_, mat2),
+        Err(e) => Err(e),
+    }
 }
 
 /// `beta * input + alpha * (mat1 @ mat2)` of sparse `input` and `mat1`, as a COO tensor.
@@ -629,9 +723,10 @@ pub fn smm(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
 #[doc(alias = "torch.sspaddmm")]
 #[doc(alias = "torch.Tensor.sspaddmm")]
 pub fn sspaddmm(self_: &Tensor, mat1: &Tensor, mat2: &Tensor, beta: Scalar, alpha: Scalar) -> Result<Tensor> {
-    (product::SSPADDMM.get(self_.key_set() | mat1.key_set() | mat2.key_set())?)(
-        self_, mat1, mat2, beta, alpha,
-    )
+    match product::SSPADDMM.get(self_.key_set() | mat1.key_set() | mat2.key_set()) {
+        Ok(f) => f(self_, mat1, mat2, beta, alpha),
+        Err(e) => Err(e),
+    }
 }
 
 /// Softmax over `dim` of a COO tensor; what is not specified counts as minus infinity.
@@ -649,7 +744,10 @@ pub fn sspaddmm(self_: &Tensor, mat1: &Tensor, mat2: &Tensor, beta: Scalar, alph
 /// Documented defaults: `dtype = None`.
 #[doc(alias = "torch.sparse.softmax")]
 pub fn sparse_softmax(input: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
-    (product::SPARSE_SOFTMAX.get(input.key_set())?)(input, dim, dtype)
+    match product::SPARSE_SOFTMAX.get(input.key_set()) {
+        Ok(f) => f(input, dim, dtype),
+        Err(e) => Err(e),
+    }
 }
 
 /// The logarithm of softmax over `dim` of a COO tensor; what is not specified counts as minus infinity.
@@ -667,7 +765,10 @@ pub fn sparse_softmax(input: &Tensor, dim: i64, dtype: Option<DType>) -> Result<
 /// Documented defaults: `dtype = None`.
 #[doc(alias = "torch.sparse.log_softmax")]
 pub fn sparse_log_softmax(input: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
-    (product::SPARSE_LOG_SOFTMAX.get(input.key_set())?)(input, dim, dtype)
+    match product::SPARSE_LOG_SOFTMAX.get(input.key_set()) {
+        Ok(f) => f(input, dim, dtype),
+        Err(e) => Err(e),
+    }
 }
 
 /// A sparse matrix with the rows of `diagonals` on the diagonals that `offsets` names.
@@ -690,5 +791,8 @@ pub fn spdiags(
     shape: &[i64],
     layout: Option<Layout>,
 ) -> Result<Tensor> {
-    (product::SPDIAGS.get(diagonals.key_set() | offsets.key_set())?)(diagonals, offsets, shape, layout)
+    match product::SPDIAGS.get(diagonals.key_set() | offsets.key_set()) {
+        Ok(f) => f(diagonals, offsets, shape, layout),
+        Err(e) => Err(e),
+    }
 }

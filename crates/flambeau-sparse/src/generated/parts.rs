@@ -3,7 +3,7 @@
 //! Operators of the family `parts`.
 
 #[allow(unused_imports)]
-use super::{D, a, args, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, calls, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::parts as f;
 
@@ -43,8 +43,13 @@ pub(super) static SPARSE_COO_TENSOR_UNSAFE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn sparse_coo_tensor_unsafe_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::sparse_coo_tensor_unsafe(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &arg::<Vec<i64>>(a, 2)?, arg(a, 3)?)?
-        .into_values()
+    or_return!(ops::sparse_coo_tensor_unsafe(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        &or_return!(arg::<Vec<i64>>(a, 2)),
+        or_return!(arg(a, 3))
+    ))
+    .into_values()
 }
 fn sparse_coo_tensor_unsafe_adaptor(
     indices: &Tensor,
@@ -52,10 +57,9 @@ fn sparse_coo_tensor_unsafe_adaptor(
     size: &[i64],
     is_coalesced: Option<bool>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SPARSE_COO_TENSOR_UNSAFE_INFO, &[&indices, &values, &size, &is_coalesced]) {
-        return ops::sparse_coo_tensor_unsafe(indices, values, size, is_coalesced);
-    }
-    fallback(&SPARSE_COO_TENSOR_UNSAFE_INFO, &[&indices, &values, &size, &is_coalesced])
+    adapted(&SPARSE_COO_TENSOR_UNSAFE_INFO, &[&indices, &values, &size, &is_coalesced], &mut |()| {
+        ops::sparse_coo_tensor_unsafe(indices, values, size, is_coalesced)
+    })
 }
 
 /// Type of [`SPARSE_COMPRESSED_TENSOR_UNSAFE`].
@@ -95,13 +99,13 @@ pub(super) static SPARSE_COMPRESSED_TENSOR_UNSAFE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn sparse_compressed_tensor_unsafe_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::sparse_compressed_tensor_unsafe(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        tensor_arg(a, 2)?,
-        &arg::<Vec<i64>>(a, 3)?,
-        arg(a, 4)?,
-    )?
+    or_return!(ops::sparse_compressed_tensor_unsafe(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(tensor_arg(a, 2)),
+        &or_return!(arg::<Vec<i64>>(a, 3)),
+        or_return!(arg(a, 4))
+    ))
     .into_values()
 }
 fn sparse_compressed_tensor_unsafe_adaptor(
@@ -111,15 +115,12 @@ fn sparse_compressed_tensor_unsafe_adaptor(
     size: &[i64],
     layout: Layout,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(
+    adapted(
         &SPARSE_COMPRESSED_TENSOR_UNSAFE_INFO,
         &[&compressed_indices, &plain_indices, &values, &size, &layout],
-    ) {
-        return ops::sparse_compressed_tensor_unsafe(compressed_indices, plain_indices, values, size, layout);
-    }
-    fallback(
-        &SPARSE_COMPRESSED_TENSOR_UNSAFE_INFO,
-        &[&compressed_indices, &plain_indices, &values, &size, &layout],
+        &mut |()| {
+            ops::sparse_compressed_tensor_unsafe(compressed_indices, plain_indices, values, size, layout)
+        },
     )
 }
 
@@ -151,13 +152,10 @@ pub(super) static ELEMENTS_AT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn elements_at_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::elements_at(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::elements_at, a)
 }
 fn elements_at_adaptor(self_: &Tensor, indices: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&ELEMENTS_AT_INFO, &[&self_, &indices]) {
-        return ops::elements_at(self_, indices);
-    }
-    fallback(&ELEMENTS_AT_INFO, &[&self_, &indices])
+    calls::adapt_t_t_to_t(&ELEMENTS_AT_INFO, ops::elements_at, self_, indices)
 }
 
 /// Type of [`INDICES_UNCHECKED`].
@@ -182,13 +180,10 @@ pub(super) static INDICES_UNCHECKED_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn indices_unchecked_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::indices_unchecked(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::indices_unchecked, a)
 }
 fn indices_unchecked_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&INDICES_UNCHECKED_INFO, &[&self_]) {
-        return ops::indices_unchecked(self_);
-    }
-    fallback(&INDICES_UNCHECKED_INFO, &[&self_])
+    calls::adapt_t_to_t(&INDICES_UNCHECKED_INFO, ops::indices_unchecked, self_)
 }
 
 /// Type of [`VALUES_UNCHECKED`].
@@ -213,13 +208,10 @@ pub(super) static VALUES_UNCHECKED_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn values_unchecked_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::values_unchecked(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::values_unchecked, a)
 }
 fn values_unchecked_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&VALUES_UNCHECKED_INFO, &[&self_]) {
-        return ops::values_unchecked(self_);
-    }
-    fallback(&VALUES_UNCHECKED_INFO, &[&self_])
+    calls::adapt_t_to_t(&VALUES_UNCHECKED_INFO, ops::values_unchecked, self_)
 }
 
 /// Type of [`INDICES`].
@@ -243,13 +235,10 @@ pub(super) static INDICES_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn indices_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::indices(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::indices, a)
 }
 fn indices_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&INDICES_INFO, &[&self_]) {
-        return ops::indices(self_);
-    }
-    fallback(&INDICES_INFO, &[&self_])
+    calls::adapt_t_to_t(&INDICES_INFO, ops::indices, self_)
 }
 
 /// Type of [`VALUES`].
@@ -277,13 +266,10 @@ pub(super) static VALUES_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn values_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::values(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::values, a)
 }
 fn values_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&VALUES_INFO, &[&self_]) {
-        return ops::values(self_);
-    }
-    fallback(&VALUES_INFO, &[&self_])
+    calls::adapt_t_to_t(&VALUES_INFO, ops::values, self_)
 }
 
 /// Type of [`CROW_INDICES`].
@@ -308,13 +294,10 @@ pub(super) static CROW_INDICES_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn crow_indices_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::crow_indices(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::crow_indices, a)
 }
 fn crow_indices_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&CROW_INDICES_INFO, &[&self_]) {
-        return ops::crow_indices(self_);
-    }
-    fallback(&CROW_INDICES_INFO, &[&self_])
+    calls::adapt_t_to_t(&CROW_INDICES_INFO, ops::crow_indices, self_)
 }
 
 /// Type of [`COL_INDICES`].
@@ -339,13 +322,10 @@ pub(super) static COL_INDICES_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn col_indices_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::col_indices(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::col_indices, a)
 }
 fn col_indices_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&COL_INDICES_INFO, &[&self_]) {
-        return ops::col_indices(self_);
-    }
-    fallback(&COL_INDICES_INFO, &[&self_])
+    calls::adapt_t_to_t(&COL_INDICES_INFO, ops::col_indices, self_)
 }
 
 /// Type of [`CCOL_INDICES`].
@@ -370,13 +350,10 @@ pub(super) static CCOL_INDICES_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn ccol_indices_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::ccol_indices(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::ccol_indices, a)
 }
 fn ccol_indices_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&CCOL_INDICES_INFO, &[&self_]) {
-        return ops::ccol_indices(self_);
-    }
-    fallback(&CCOL_INDICES_INFO, &[&self_])
+    calls::adapt_t_to_t(&CCOL_INDICES_INFO, ops::ccol_indices, self_)
 }
 
 /// Type of [`ROW_INDICES`].
@@ -401,13 +378,10 @@ pub(super) static ROW_INDICES_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn row_indices_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::row_indices(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::row_indices, a)
 }
 fn row_indices_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&ROW_INDICES_INFO, &[&self_]) {
-        return ops::row_indices(self_);
-    }
-    fallback(&ROW_INDICES_INFO, &[&self_])
+    calls::adapt_t_to_t(&ROW_INDICES_INFO, ops::row_indices, self_)
 }
 
 /// Type of [`NNZ`].
@@ -431,13 +405,10 @@ pub(super) static NNZ_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn nnz_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::nnz(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_i(ops::nnz, a)
 }
 fn nnz_adaptor(self_: &Tensor) -> Result<i64> {
-    if let Some(_seen) = watched(&NNZ_INFO, &[&self_]) {
-        return ops::nnz(self_);
-    }
-    fallback(&NNZ_INFO, &[&self_])
+    calls::adapt_t_to_i(&NNZ_INFO, ops::nnz, self_)
 }
 
 /// Type of [`IS_COALESCED`].
@@ -462,13 +433,10 @@ pub(super) static IS_COALESCED_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn is_coalesced_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::is_coalesced(tensor_arg(a, 0)?)?.into_values()
+    or_return!(ops::is_coalesced(or_return!(tensor_arg(a, 0)))).into_values()
 }
 fn is_coalesced_adaptor(self_: &Tensor) -> Result<bool> {
-    if let Some(_seen) = watched(&IS_COALESCED_INFO, &[&self_]) {
-        return ops::is_coalesced(self_);
-    }
-    fallback(&IS_COALESCED_INFO, &[&self_])
+    adapted(&IS_COALESCED_INFO, &[&self_], &mut |()| ops::is_coalesced(self_))
 }
 
 /// Type of [`SPARSE_DIM`].
@@ -493,13 +461,10 @@ pub(super) static SPARSE_DIM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn sparse_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::sparse_dim(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_i(ops::sparse_dim, a)
 }
 fn sparse_dim_adaptor(self_: &Tensor) -> Result<i64> {
-    if let Some(_seen) = watched(&SPARSE_DIM_INFO, &[&self_]) {
-        return ops::sparse_dim(self_);
-    }
-    fallback(&SPARSE_DIM_INFO, &[&self_])
+    calls::adapt_t_to_i(&SPARSE_DIM_INFO, ops::sparse_dim, self_)
 }
 
 /// Type of [`DENSE_DIM`].
@@ -524,13 +489,10 @@ pub(super) static DENSE_DIM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn dense_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::dense_dim(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_i(ops::dense_dim, a)
 }
 fn dense_dim_adaptor(self_: &Tensor) -> Result<i64> {
-    if let Some(_seen) = watched(&DENSE_DIM_INFO, &[&self_]) {
-        return ops::dense_dim(self_);
-    }
-    fallback(&DENSE_DIM_INFO, &[&self_])
+    calls::adapt_t_to_i(&DENSE_DIM_INFO, ops::dense_dim, self_)
 }
 
 /// Type of [`COALESCED_COPY`].
@@ -558,13 +520,10 @@ pub(super) static COALESCED_COPY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn coalesced_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::coalesced_copy(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::coalesced_copy, a)
 }
 fn coalesced_copy_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&COALESCED_COPY_INFO, &[&self_]) {
-        return ops::coalesced_copy(self_);
-    }
-    fallback(&COALESCED_COPY_INFO, &[&self_])
+    calls::adapt_t_to_t(&COALESCED_COPY_INFO, ops::coalesced_copy, self_)
 }
 
 /// Type of [`COALESCE`].
@@ -588,11 +547,8 @@ pub(super) static COALESCE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn coalesce_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::coalesce(tensor_arg(a, 0)?)?.into_values()
+    calls::boxed_t_to_t(ops::coalesce, a)
 }
 fn coalesce_adaptor(self_: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&COALESCE_INFO, &[&self_]) {
-        return ops::coalesce(self_);
-    }
-    fallback(&COALESCE_INFO, &[&self_])
+    calls::adapt_t_to_t(&COALESCE_INFO, ops::coalesce, self_)
 }

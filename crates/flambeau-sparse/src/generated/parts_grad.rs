@@ -22,8 +22,8 @@ impl Backward for SparseCooTensorUnsafeBackward {
     const NAME: &'static str = "SparseCooTensorWithDimsAndTensorsBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let indices = &self.indices.unpack_last(cx, "indices")?;
-        let g0 = Some(crate::ops::elements_at(grad, indices)?);
+        let indices = &or_return!(self.indices.unpack_last(cx, "indices"));
+        let g0 = Some(or_return!(crate::ops::elements_at(grad, indices)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -38,14 +38,11 @@ fn sparse_coo_tensor_unsafe_tangent(
     size: &[i64],
     is_coalesced: Option<bool>,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let duals: &[&Tensor] = &[values];
-        rt::transposed(duals, &[values], |mut a| {
-            let values = a.one()?;
-            let r = ops::sparse_coo_tensor_unsafe(indices, values, size, is_coalesced)?;
-            Ok(vec![r])
-        })
-        .map(|t| t.into_iter().next())
+    let duals: &[&Tensor] = &[values];
+    rt::transposed_one(duals, &[values], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
+        let values = a.one()?;
+        let r = ops::sparse_coo_tensor_unsafe(indices, values, size, is_coalesced)?;
+        Ok(vec![r])
     })
 }
 
@@ -57,16 +54,19 @@ pub(super) fn sparse_coo_tensor_unsafe_autograd(
 ) -> Result<Tensor> {
     rt::not_differentiable("_sparse_coo_tensor_unsafe", "indices", indices)?;
     let rec = rt::recording(&[values]);
-    let mut out = rt::below(|| ops::sparse_coo_tensor_unsafe(indices, values, size, is_coalesced))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::sparse_coo_tensor_unsafe(indices, values, size, is_coalesced)
+    });
     if rec {
         let edges = Edges::of([Some(values)]);
         let body = SparseCooTensorUnsafeBackward { indices: Saved::input(indices) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[values]) {
-        let t = sparse_coo_tensor_unsafe_tangent(indices, values, size, is_coalesced)?;
-        rt::set_tangent(&out, t)?;
+        let t = sparse_coo_tensor_unsafe_tangent(indices, values, size, is_coalesced);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -85,10 +85,17 @@ impl Backward for SparseCompressedTensorUnsafeBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let layout = self.layout;
         let size = &self.size[..];
-        let compressed_indices = &self.compressed_indices.unpack_last(cx, "compressed_indices")?;
-        let plain_indices = &self.plain_indices.unpack_last(cx, "plain_indices")?;
-        let values = &self.values.unpack_last(cx, "values")?;
-        let g0 = Some(compressed_values_grad(grad, compressed_indices, plain_indices, values, size, layout)?);
+        let compressed_indices = &or_return!(self.compressed_indices.unpack_last(cx, "compressed_indices"));
+        let plain_indices = &or_return!(self.plain_indices.unpack_last(cx, "plain_indices"));
+        let values = &or_return!(self.values.unpack_last(cx, "values"));
+        let g0 = Some(or_return!(compressed_values_grad(
+            grad,
+            compressed_indices,
+            plain_indices,
+            values,
+            size,
+            layout
+        )));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -106,20 +113,12 @@ fn sparse_compressed_tensor_unsafe_tangent(
     size: &[i64],
     layout: Layout,
 ) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let duals: &[&Tensor] = &[values];
-        rt::transposed(duals, &[values], |mut a| {
-            let values = a.one()?;
-            let r = ops::sparse_compressed_tensor_unsafe(
-                compressed_indices,
-                plain_indices,
-                values,
-                size,
-                layout,
-            )?;
-            Ok(vec![r])
-        })
-        .map(|t| t.into_iter().next())
+    let duals: &[&Tensor] = &[values];
+    rt::transposed_one(duals, &[values], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
+        let values = a.one()?;
+        let r =
+            ops::sparse_compressed_tensor_unsafe(compressed_indices, plain_indices, values, size, layout)?;
+        Ok(vec![r])
     })
 }
 
@@ -133,9 +132,10 @@ pub(super) fn sparse_compressed_tensor_unsafe_autograd(
     rt::not_differentiable("_sparse_compressed_tensor_unsafe", "compressed_indices", compressed_indices)?;
     rt::not_differentiable("_sparse_compressed_tensor_unsafe", "plain_indices", plain_indices)?;
     let rec = rt::recording(&[values]);
-    let mut out = rt::below(|| {
+    let mut out = or_return!({
+        let _below = rt::Below::new();
         ops::sparse_compressed_tensor_unsafe(compressed_indices, plain_indices, values, size, layout)
-    })?;
+    });
     if rec {
         let edges = Edges::of([Some(values)]);
         let body = SparseCompressedTensorUnsafeBackward {
@@ -145,13 +145,13 @@ pub(super) fn sparse_compressed_tensor_unsafe_autograd(
             size: size.to_vec(),
             values: Saved::input(values),
         };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[values]) {
         let t =
-            sparse_compressed_tensor_unsafe_tangent(compressed_indices, plain_indices, values, size, layout)?;
-        rt::set_tangent(&out, t)?;
+            sparse_compressed_tensor_unsafe_tangent(compressed_indices, plain_indices, values, size, layout);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -166,8 +166,8 @@ impl Backward for ElementsAtBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let self_sizes = &self.self_sizes[..];
-        let indices = &self.indices.unpack_last(cx, "indices")?;
-        let g0 = Some(elements_at_grad(grad, indices, self_sizes)?);
+        let indices = &or_return!(self.indices.unpack_last(cx, "indices"));
+        let g0 = Some(or_return!(elements_at_grad(grad, indices, self_sizes)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -177,30 +177,30 @@ impl Backward for ElementsAtBackward {
 #[cold]
 #[inline(never)]
 fn elements_at_tangent(self_: &Tensor, indices: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let duals: &[&Tensor] = &[self_];
-        rt::transposed(duals, &[self_], |mut a| {
-            let self_ = a.one()?;
-            let r = ops::elements_at(self_, indices)?;
-            Ok(vec![r])
-        })
-        .map(|t| t.into_iter().next())
+    let duals: &[&Tensor] = &[self_];
+    rt::transposed_one(duals, &[self_], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
+        let self_ = a.one()?;
+        let r = ops::elements_at(self_, indices)?;
+        Ok(vec![r])
     })
 }
 
 pub(super) fn elements_at_autograd(self_: &Tensor, indices: &Tensor) -> Result<Tensor> {
     rt::not_differentiable("_elements_at", "indices", indices)?;
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::elements_at(self_, indices))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::elements_at(self_, indices)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = ElementsAtBackward { indices: Saved::input(indices), self_sizes: size_vec(self_.sizes()) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = elements_at_tangent(self_, indices)?;
-        rt::set_tangent(&out, t)?;
+        let t = elements_at_tangent(self_, indices);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -213,8 +213,8 @@ impl Backward for ValuesBackward {
     const NAME: &'static str = "ValuesBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(values_grad(grad, self_)?);
+        let self_ = &or_return!(self.self_.unpack_last(cx, "self"));
+        let g0 = Some(or_return!(values_grad(grad, self_)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -224,29 +224,29 @@ impl Backward for ValuesBackward {
 #[cold]
 #[inline(never)]
 fn values_tangent(self_: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let duals: &[&Tensor] = &[self_];
-        rt::transposed(duals, &[self_], |mut a| {
-            let self_ = a.one()?;
-            let r = ops::values(self_)?;
-            Ok(vec![r])
-        })
-        .map(|t| t.into_iter().next())
+    let duals: &[&Tensor] = &[self_];
+    rt::transposed_one(duals, &[self_], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
+        let self_ = a.one()?;
+        let r = ops::values(self_)?;
+        Ok(vec![r])
     })
 }
 
 pub(super) fn values_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::values(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::values(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = ValuesBackward { self_: Saved::input(self_) };
-        rt::check_saved()?;
+        or_return!(rt::check_saved());
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = values_tangent(self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = values_tangent(self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }
@@ -257,35 +257,35 @@ impl Backward for CoalescedCopyBackward {
     const NAME: &'static str = "CoalesceBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let g0 = Some(same(grad)?);
+        let g0 = Some(or_return!(same(grad)));
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 #[cold]
 #[inline(never)]
 fn coalesced_copy_tangent(self_: &Tensor) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let duals: &[&Tensor] = &[self_];
-        rt::transposed(duals, &[self_], |mut a| {
-            let self_ = a.one()?;
-            let r = ops::coalesced_copy(self_)?;
-            Ok(vec![r])
-        })
-        .map(|t| t.into_iter().next())
+    let duals: &[&Tensor] = &[self_];
+    rt::transposed_one(duals, &[self_], &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
+        let self_ = a.one()?;
+        let r = ops::coalesced_copy(self_)?;
+        Ok(vec![r])
     })
 }
 
 pub(super) fn coalesced_copy_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::coalesced_copy(self_))?;
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::coalesced_copy(self_)
+    });
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = CoalescedCopyBackward;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = coalesced_copy_tangent(self_)?;
-        rt::set_tangent(&out, t)?;
+        let t = coalesced_copy_tangent(self_);
+        or_return!(rt::set_tangent(&out, t));
     }
     Ok(out)
 }

@@ -3,7 +3,7 @@
 //! Operators of the family `product`.
 
 #[allow(unused_imports)]
-use super::{D, a, args, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, calls, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::product as f;
 
@@ -31,13 +31,10 @@ pub(super) static SPARSE_MM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn sparse_mm_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::sparse_mm(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::sparse_mm, a)
 }
 fn sparse_mm_adaptor(sparse: &Tensor, dense: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SPARSE_MM_INFO, &[&sparse, &dense]) {
-        return ops::sparse_mm(sparse, dense);
-    }
-    fallback(&SPARSE_MM_INFO, &[&sparse, &dense])
+    calls::adapt_t_t_to_t(&SPARSE_MM_INFO, ops::sparse_mm, sparse, dense)
 }
 
 /// Type of [`SPARSE_MM_REDUCE`].
@@ -69,13 +66,17 @@ pub(super) static SPARSE_MM_REDUCE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn sparse_mm_reduce_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::sparse_mm_reduce(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &arg::<String>(a, 2)?)?.into_values()
+    or_return!(ops::sparse_mm_reduce(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        &or_return!(arg::<String>(a, 2))
+    ))
+    .into_values()
 }
 fn sparse_mm_reduce_adaptor(sparse: &Tensor, dense: &Tensor, reduce: &str) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SPARSE_MM_REDUCE_INFO, &[&sparse, &dense, &reduce]) {
-        return ops::sparse_mm_reduce(sparse, dense, reduce);
-    }
-    fallback(&SPARSE_MM_REDUCE_INFO, &[&sparse, &dense, &reduce])
+    adapted(&SPARSE_MM_REDUCE_INFO, &[&sparse, &dense, &reduce], &mut |()| {
+        ops::sparse_mm_reduce(sparse, dense, reduce)
+    })
 }
 
 /// Type of [`SAMPLED_ADDMM`].
@@ -109,8 +110,7 @@ pub(super) static SAMPLED_ADDMM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn sampled_addmm_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::sampled_addmm(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
-        .into_values()
+    calls::boxed_t_t_t_n_n_to_t(ops::sampled_addmm, a)
 }
 fn sampled_addmm_adaptor(
     self_: &Tensor,
@@ -119,10 +119,7 @@ fn sampled_addmm_adaptor(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SAMPLED_ADDMM_INFO, &[&self_, &mat1, &mat2, &beta, &alpha]) {
-        return ops::sampled_addmm(self_, mat1, mat2, beta, alpha);
-    }
-    fallback(&SAMPLED_ADDMM_INFO, &[&self_, &mat1, &mat2, &beta, &alpha])
+    calls::adapt_t_t_t_n_n_to_t(&SAMPLED_ADDMM_INFO, ops::sampled_addmm, self_, mat1, mat2, beta, alpha)
 }
 
 /// Type of [`SPARSE_ADDMM`].
@@ -156,8 +153,7 @@ pub(super) static SPARSE_ADDMM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn sparse_addmm_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::sparse_addmm(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
-        .into_values()
+    calls::boxed_t_t_t_n_n_to_t(ops::sparse_addmm, a)
 }
 fn sparse_addmm_adaptor(
     self_: &Tensor,
@@ -166,10 +162,7 @@ fn sparse_addmm_adaptor(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SPARSE_ADDMM_INFO, &[&self_, &mat1, &mat2, &beta, &alpha]) {
-        return ops::sparse_addmm(self_, mat1, mat2, beta, alpha);
-    }
-    fallback(&SPARSE_ADDMM_INFO, &[&self_, &mat1, &mat2, &beta, &alpha])
+    calls::adapt_t_t_t_n_n_to_t(&SPARSE_ADDMM_INFO, ops::sparse_addmm, self_, mat1, mat2, beta, alpha)
 }
 
 /// Type of [`SPARSE_SUM`].
@@ -203,13 +196,15 @@ pub(super) static SPARSE_SUM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn sparse_sum_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::sparse_sum(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg(a, 2)?)?.into_values()
+    or_return!(ops::sparse_sum(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(arg::<Option<Vec<i64>>>(a, 1)).as_deref(),
+        or_return!(arg(a, 2))
+    ))
+    .into_values()
 }
 fn sparse_sum_adaptor(input: &Tensor, dim: Option<&[i64]>, dtype: Option<DType>) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SPARSE_SUM_INFO, &[&input, &dim, &dtype]) {
-        return ops::sparse_sum(input, dim, dtype);
-    }
-    fallback(&SPARSE_SUM_INFO, &[&input, &dim, &dtype])
+    adapted(&SPARSE_SUM_INFO, &[&input, &dim, &dtype], &mut |()| ops::sparse_sum(input, dim, dtype))
 }
 
 /// Type of [`HSPMM`].
@@ -236,13 +231,10 @@ pub(super) static HSPMM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn hspmm_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::hspmm(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::hspmm, a)
 }
 fn hspmm_adaptor(mat1: &Tensor, mat2: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&HSPMM_INFO, &[&mat1, &mat2]) {
-        return ops::hspmm(mat1, mat2);
-    }
-    fallback(&HSPMM_INFO, &[&mat1, &mat2])
+    calls::adapt_t_t_to_t(&HSPMM_INFO, ops::hspmm, mat1, mat2)
 }
 
 /// Type of [`SMM`].
@@ -269,13 +261,10 @@ pub(super) static SMM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn smm_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::smm(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
+    calls::boxed_t_t_to_t(ops::smm, a)
 }
 fn smm_adaptor(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SMM_INFO, &[&self_, &mat2]) {
-        return ops::smm(self_, mat2);
-    }
-    fallback(&SMM_INFO, &[&self_, &mat2])
+    calls::adapt_t_t_to_t(&SMM_INFO, ops::smm, self_, mat2)
 }
 
 /// Type of [`SSPADDMM`].
@@ -308,8 +297,7 @@ pub(super) static SSPADDMM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn sspaddmm_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::sspaddmm(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
-        .into_values()
+    calls::boxed_t_t_t_n_n_to_t(ops::sspaddmm, a)
 }
 fn sspaddmm_adaptor(
     self_: &Tensor,
@@ -318,10 +306,7 @@ fn sspaddmm_adaptor(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SSPADDMM_INFO, &[&self_, &mat1, &mat2, &beta, &alpha]) {
-        return ops::sspaddmm(self_, mat1, mat2, beta, alpha);
-    }
-    fallback(&SSPADDMM_INFO, &[&self_, &mat1, &mat2, &beta, &alpha])
+    calls::adapt_t_t_t_n_n_to_t(&SSPADDMM_INFO, ops::sspaddmm, self_, mat1, mat2, beta, alpha)
 }
 
 /// Type of [`SPARSE_SOFTMAX`].
@@ -353,13 +338,10 @@ pub(super) static SPARSE_SOFTMAX_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn sparse_softmax_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::sparse_softmax(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_i_od_to_t(ops::sparse_softmax, a)
 }
 fn sparse_softmax_adaptor(input: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SPARSE_SOFTMAX_INFO, &[&input, &dim, &dtype]) {
-        return ops::sparse_softmax(input, dim, dtype);
-    }
-    fallback(&SPARSE_SOFTMAX_INFO, &[&input, &dim, &dtype])
+    calls::adapt_t_i_od_to_t(&SPARSE_SOFTMAX_INFO, ops::sparse_softmax, input, dim, dtype)
 }
 
 /// Type of [`SPARSE_LOG_SOFTMAX`].
@@ -391,13 +373,10 @@ pub(super) static SPARSE_LOG_SOFTMAX_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn sparse_log_softmax_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::sparse_log_softmax(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
+    calls::boxed_t_i_od_to_t(ops::sparse_log_softmax, a)
 }
 fn sparse_log_softmax_adaptor(input: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SPARSE_LOG_SOFTMAX_INFO, &[&input, &dim, &dtype]) {
-        return ops::sparse_log_softmax(input, dim, dtype);
-    }
-    fallback(&SPARSE_LOG_SOFTMAX_INFO, &[&input, &dim, &dtype])
+    calls::adapt_t_i_od_to_t(&SPARSE_LOG_SOFTMAX_INFO, ops::sparse_log_softmax, input, dim, dtype)
 }
 
 /// Type of [`SPDIAGS`].
@@ -429,7 +408,13 @@ pub(super) static SPDIAGS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn spdiags_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::spdiags(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &arg::<Vec<i64>>(a, 2)?, arg(a, 3)?)?.into_values()
+    or_return!(ops::spdiags(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        &or_return!(arg::<Vec<i64>>(a, 2)),
+        or_return!(arg(a, 3))
+    ))
+    .into_values()
 }
 fn spdiags_adaptor(
     diagonals: &Tensor,
@@ -437,8 +422,7 @@ fn spdiags_adaptor(
     shape: &[i64],
     layout: Option<Layout>,
 ) -> Result<Tensor> {
-    if let Some(_seen) = watched(&SPDIAGS_INFO, &[&diagonals, &offsets, &shape, &layout]) {
-        return ops::spdiags(diagonals, offsets, shape, layout);
-    }
-    fallback(&SPDIAGS_INFO, &[&diagonals, &offsets, &shape, &layout])
+    adapted(&SPDIAGS_INFO, &[&diagonals, &offsets, &shape, &layout], &mut |()| {
+        ops::spdiags(diagonals, offsets, shape, layout)
+    })
 }

@@ -45,6 +45,8 @@ struct Rule {
     old: Option<String>,
     /// Whether it gives one tangent or none, and so stands in one function for all forms of the row.
     one: bool,
+    /// Whether the body is a call that turns forward mode off inside.
+    whole: bool,
 }
 
 impl Rule {
@@ -59,25 +61,36 @@ impl Rule {
                 if diff.len() != 1 || d.formulas.iter().any(|f| f.0.len() != 1) {
                     return Err("auto_elementwise needs one result and one formula per input".into());
                 }
-                let (mut tangents, mut sums) = (String::new(), Vec::new());
+                let (mut inputs, mut values) = (Vec::new(), Vec::new());
                 for (at, text) in &d.formulas {
                     let a = d.edges[at[0]];
                     let n = arg_ident(&a.name);
-                    let get = match (a.ty.list.is_some(), a.ty.opt) {
-                        (false, false) => format!("rt::tangent({n})"),
-                        (false, true) => format!("{n}.and_then(rt::tangent)"),
+                    inputs.push(match (a.ty.list.is_some(), a.ty.opt) {
+                        (false, false) => format!("Some({n})"),
+                        (false, true) => n,
                         _ => return Err("auto_elementwise takes no lists".into()),
-                    };
-                    let _ = writeln!(tangents, "let t{} = {get};", at[0]);
-                    sums.push(format!("rt::elementwise_jvp(t{}, |grad| {text})?", at[0]));
+                    });
+                    values.push(text);
                     ids.extend(idents(text));
                 }
-                (tangents, format!("rt::sum_tangents([{}])", sums.join(", ")))
+                let (index, value) = match &values[..] {
+                    [one] => ("_", one.to_string()),
+                    [first @ .., last] => {
+                        let first: String =
+                            first.iter().enumerate().map(|(i, t)| format!("{i} => {t},\n")).collect();
+                        ("i", format!("match i {{\n{first}_ => {last},\n}}"))
+                    }
+                    [] => return Err("auto_elementwise needs a formula".into()),
+                };
+                let before = format!(
+                    "rt::elementwise(&[{}], &mut |({index}, grad): (usize, &Tensor)| -> Result<Tensor> {{\n",
+                    inputs.join(", ")
+                );
+                (before, format!("{value}\n}})"))
             }
             Jvp::Transposed => {
-                let first = if one { ".map(|t| t.into_iter().next())" } else { "" };
                 let duals = format!("let duals: &[&Tensor] = {};\n", tensor_slice(&d.edges));
-                (duals, format!("{}{first}", transposed(row, d)?))
+                (duals, transposed(row, d, one)?)
             }
             Jvp::Linear => {
                 let mut args: Vec<String> = Vec::new();
@@ -129,7 +142,9 @@ impl Rule {
         let written = forms.iter().filter(|f| f.writes() && f.mode != Mode::Out);
         let written = written.flat_map(|f| f.schema_args()).find(|a| a.mutated).map(|a| arg_ident(&a.name));
         let old = written.filter(|w| jvp.uses(d, w));
-        Ok(Self { body: format!("{before}{metas}{{old}}{value}"), results, old, one })
+        // these turn forward mode off themselves
+        let whole = matches!(jvp, Jvp::Elementwise | Jvp::Transposed);
+        Ok(Self { body: format!("{before}{metas}{{old}}{value}"), results, old, one, whole })
     }
 
     /// The body with the overwritten value, if there is one, from expression `from`; from its argument if that is empty.
@@ -151,11 +166,16 @@ pub(super) fn tangent_function(out: &mut String, row: &Row, d: &Diff) -> Result<
     for n in rule.results.iter().map(|r| r.0.as_str()).chain(rule.old.is_some().then_some("old")) {
         let _ = write!(params, ", {n}: &Tensor");
     }
+    let body = rule.body("old");
+    let body = if rule.whole {
+        body
+    } else {
+        format!("rt::jvp_one(&mut |()| -> Result<Option<Tensor>> {{\n{body}\n}})")
+    };
     let _ = writeln!(
         out,
-        "#[cold]\n#[inline(never)]\nfn {}_tangent({params}) -> Result<Option<Tensor>> {{\nrt::jvp(|| {{\n{}\n}})\n}}\n",
+        "#[cold]\n#[inline(never)]\nfn {}_tangent({params}) -> Result<Option<Tensor>> {{\n{body}\n}}\n",
         plain.stem(),
-        rule.body("old")
     );
     Ok(())
 }
@@ -177,7 +197,7 @@ pub(super) fn forward(out: &mut String, form: &Form, d: &Diff, outs: &[String]) 
         args.extend(kept.or(rule.old));
         let _ = writeln!(
             out,
-            "let t = {}_tangent({})?;\n{set}({}, t)?;\n}}",
+            "let t = {}_tangent({});\nor_return!({set}({}, t));\n}}",
             plain.stem(),
             args.join(", "),
             place(&outs[0])
@@ -187,7 +207,11 @@ pub(super) fn forward(out: &mut String, form: &Form, d: &Diff, outs: &[String]) 
     for (n, index) in &rule.results {
         let _ = writeln!(out, "let {n} = {};", taken(*index));
     }
-    let _ = writeln!(out, "let t = rt::jvp(|| {{\n{}\n}})?;", rule.body(&kept.unwrap_or_default()));
+    let body = rule.body(&kept.unwrap_or_default());
+    let _ = match rule.whole {
+        true => writeln!(out, "let t = {{\n{body}\n}}?;"),
+        false => writeln!(out, "let t = rt::jvp(|| {{\n{body}\n}})?;"),
+    };
     let diff = if writes { vec![0] } else { d.scope.diff_outputs().to_vec() };
     let targets: Vec<String> = diff.iter().map(|i| place(&outs[*i])).collect();
     match jvp_of(row) {
@@ -196,25 +220,25 @@ pub(super) fn forward(out: &mut String, form: &Form, d: &Diff, outs: &[String]) 
                 [one] if d.scope.list_result() => format!("{}.iter()", one.trim_start_matches('&')),
                 many => format!("[{}].into_iter()", many.join(", ")),
             };
-            let _ = writeln!(out, "for (o, t) in {targets}.zip(t) {{\n{set}(o, Some(t))?;\n}}");
+            let _ = writeln!(out, "for (o, t) in {targets}.zip(t) {{\n{set}(o, Ok(Some(t)))?;\n}}");
         }
         Jvp::Linear if d.scope.list_result() => out.push_str(
-            "for (o, t) in out.iter().zip(t.into_iter().flatten()) {\nrt::set_tangent(o, Some(t))?;\n}\n",
+            "for (o, t) in out.iter().zip(t.into_iter().flatten()) {\nrt::set_tangent(o, Ok(Some(t)))?;\n}\n",
         ),
         Jvp::Linear if row.schema.returns.len() > 1 => {
             out.push_str("if let Some(t) = t {\n");
             for i in diff {
-                let _ = writeln!(out, "rt::set_tangent(&{}, Some(t.{i}))?;", outs[i]);
+                let _ = writeln!(out, "rt::set_tangent(&{}, Ok(Some(t.{i})))?;", outs[i]);
             }
             out.push_str("}\n");
         }
         _ if targets.len() == 1 => {
-            let _ = writeln!(out, "{set}({}, t)?;", targets[0]);
+            let _ = writeln!(out, "{set}({}, Ok(t))?;", targets[0]);
         }
         _ => {
             let _ = writeln!(
                 out,
-                "for (o, t) in [{}].into_iter().zip(t.into_iter().flatten()) {{\nrt::set_tangent(o, Some(t))?;\n}}",
+                "for (o, t) in [{}].into_iter().zip(t.into_iter().flatten()) {{\nrt::set_tangent(o, Ok(Some(t)))?;\n}}",
                 targets.join(", ")
             );
         }
@@ -224,7 +248,7 @@ pub(super) fn forward(out: &mut String, form: &Form, d: &Diff, outs: &[String]) 
 }
 
 /// Forward mode from the backward formula: the plain form is called again on what `rt::transposed` gives.
-fn transposed(row: &Row, d: &Diff) -> Result<String, String> {
+fn transposed(row: &Row, d: &Diff, one: bool) -> Result<String, String> {
     if row.schema.mutates() {
         return Err("a row that writes its arguments needs `jvp`".into());
     }
@@ -250,7 +274,8 @@ fn transposed(row: &Row, d: &Diff) -> Result<String, String> {
         format!("Ok(vec![{}])", picked.join(", "))
     };
     Ok(format!(
-        "rt::transposed(duals, {}, |mut {from}| {{\n{lets}let r = ops::{}({})?;\n{results}\n}})",
+        "rt::transposed{}(duals, {}, &mut |mut {from}: rt::Inputs<'_>| -> Result<Vec<Tensor>> {{\n{lets}let r = ops::{}({})?;\n{results}\n}})",
+        if one { "_one" } else { "" },
         tensor_slice(&d.edges),
         plain.ident(),
         plain.names_text()
