@@ -1,4 +1,4 @@
-//~ errors: 4
+//~ errors: 3
 //~ `RefCell<Option<torch::Tensor>>` cannot be shared between threads safely
 use torch::prelude::*;
 use torch::nn;

@@ -1,4 +1,4 @@
-//~ errors: 2
+//~ errors: 1
 //~ `Net` doesn't implement `
 //~ add `#[derive(Debug)]` to `Net` or manually `impl
 //~ help: consider annotating `Net` with `#[derive(Debug)]`
