@@ -25,6 +25,10 @@ const LINE: usize = 64;
 pub(super) trait Packed: Element {
     type V: Vector<T = Self>;
     const ZERO: Self;
+    /// Bytes of a right operand that is large.
+    const LARGE: usize;
+    /// Smaller ones may come here too: the gemm crate packs f64 as fast.
+    const SMALLER: bool;
     /// Columns of a register tile.
     const COLS: usize = VECTORS * Self::V::N;
     /// `to[p * ROWS + j] = from[p * step + j]` for `j < n` and `p < depth`; columns up to [`ROWS`] get any value.
@@ -46,6 +50,8 @@ pub(super) trait Packed: Element {
 impl Packed for f32 {
     type V = F8;
     const ZERO: f32 = 0.0;
+    const LARGE: usize = 1 << 21;
+    const SMALLER: bool = true;
     #[inline(always)]
     unsafe fn copy(from: *const f32, step: usize, n: usize, depth: usize, to: *mut f32) {
         // SAFETY: the caller's promise.
@@ -63,6 +69,8 @@ impl Packed for f32 {
 impl Packed for f64 {
     type V = D4;
     const ZERO: f64 = 0.0;
+    const LARGE: usize = 1 << 22;
+    const SMALLER: bool = false;
     #[inline(always)]
     unsafe fn copy(from: *const f64, step: usize, n: usize, depth: usize, to: *mut f64) {
         // SAFETY: the caller's promise.
@@ -150,10 +158,9 @@ const SMALL: usize = 1 << 17;
 const FEW: usize = 48;
 /// Rows from which what is packed next is asked for meanwhile.
 const MANY: usize = 48;
-/// Multiply-adds from which a right operand that has to be turned is turned here, and bytes from which one that need not be comes
-/// here: below, the gemm crate's packing is faster, since it reads what it has packed more often.
+/// Multiply-adds from which a right operand that has to be turned is turned here. One that need not be comes here from
+/// [`Packed::LARGE`] bytes on: below, the gemm crate's packing is faster, since it reads what it has packed more often.
 const TURNED: usize = 1 << 20;
-const LARGE: usize = 1 << 21;
 
 /// `C (+)= A B`; false if the product has to be computed otherwise.
 ///
@@ -175,12 +182,11 @@ pub(super) unsafe fn try_product<T: Packed>(
     let (size, cols) = (size_of::<T>(), T::COLS);
     let lies = |x: RawMat<T>| x.rs == 1 || x.cs == 1;
     let macs = m.saturating_mul(n).saturating_mul(k);
+    let large = k.saturating_mul(n).saturating_mul(size) >= T::LARGE;
     let pays = if m.min(n) <= FEW {
-        m >= 8 && n >= 24 && macs >= SMALL
-    } else if b.cs == 1 {
-        k.saturating_mul(n).saturating_mul(size) >= LARGE
+        m >= 8 && n >= 24 && macs >= SMALL && (T::SMALLER || large)
     } else {
-        macs >= TURNED
+        large || T::SMALLER && b.cs != 1 && macs >= TURNED
     };
     if !pays || k < 32 || !lies(a) || !lies(b) {
         return false;
