@@ -163,16 +163,10 @@ pub(crate) trait Erased: Optimizer {
 }
 impl<A: Algorithm> Erased for Optim<A> {
     fn group(&self, group: usize) -> Option<Group<'_>> {
-        match self.param_groups.get(group) {
-            Some(g) => Some(g.view()),
-            None => None,
-        }
+        self.param_groups.get(group).map(ParamGroup::view)
     }
     fn group_mut(&mut self, group: usize) -> Option<GroupMut<'_>> {
-        match self.param_groups.get_mut(group) {
-            Some(g) => Some(g.view_mut()),
-            None => None,
-        }
+        self.param_groups.get_mut(group).map(ParamGroup::view_mut)
     }
     fn base(&self) -> &dyn Rule {
         &self.defaults
