@@ -1,5 +1,6 @@
 //! The operator table: `crates/*/ops/*.toml`.
 
+mod out_grad;
 mod short;
 
 use crate::autocast::RawAutocast;
@@ -11,6 +12,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+pub use out_grad::OutGrad;
 pub use short::Short;
 
 /// How a row is implemented.
@@ -184,7 +186,8 @@ struct RawRow {
     /// Strides of a resized output: `contiguous` of rows with a shape rule, `result` of others, where that is not the rule.
     out_resized: Option<String>,
     /// What PyTorch calls the `out=` form that refuses gradients, where not by the row's name; empty where it does not refuse; `aten::NAME` where it asks its outputs alone; `late NAME` where all else is refused before, `leaf` where it copies at last, `resize` where it resizes its output whatever the size.
-    out_grad: Option<String>,
+    #[serde(default)]
+    out_grad: OutGrad,
     /// The `out=` form refuses outputs that share memory with inputs; a text: with each other too, in these words.
     out_apart: Option<Apart>,
     /// The `out=` form asks whether its output overlaps itself before it resizes it.
@@ -340,7 +343,7 @@ pub struct Row {
     /// One per output, or one for all; none where the result is cast.
     pub out_dtype: Vec<OutRule>,
     pub out_resized: Option<String>,
-    pub out_grad: Option<String>,
+    pub out_grad: OutGrad,
     pub out_apart: Option<Apart>,
     pub out_overlap_first: bool,
     pub any_device: bool,
@@ -387,10 +390,6 @@ impl Row {
             .into_iter()
             .filter_map(|(key, text)| text.trim().is_empty().then_some(key))
             .collect()
-    }
-    /// Whether the `out=` form refuses gradients after all else.
-    pub fn refuses_late(&self) -> bool {
-        self.out_grad.as_ref().is_some_and(|n| n == "leaf" || n.starts_with("late "))
     }
     /// Whether a documented name is that of the in-place form alone: `torch.nn.functional.elu_`.
     pub fn names_inplace(&self, python: &str) -> bool {
@@ -561,6 +560,9 @@ fn row(raw: RawRow) -> Result<Row, String> {
         && !schema.args.iter().any(|a| a.name == *n && a.ty.is_one_tensor())
     {
         return Err(format!("updates: `{n}` is no tensor argument"));
+    }
+    if raw.out_grad == OutGrad::Resize && raw.kind == Kind::Composite {
+        return Err("out_grad: a composite row has no output of its own to resize".into());
     }
     for p in raw.python.iter().chain(&raw.alias) {
         if !p.starts_with("torch.") && !p.starts_with("Tensor.") {

@@ -6,7 +6,7 @@ use super::form::{Form, Mode, arg_ident, is_factory};
 use super::formula::{Save, Scope, idents};
 use super::types::{camel, lend};
 use crate::schema::Arg;
-use crate::table::{Family, Grad, Kind, NodeName, Row};
+use crate::table::{Family, Grad, Kind, NodeName, OutGrad, Row};
 use forward::{forward, jvp_of, tangent_function};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -358,8 +358,7 @@ pub fn tensor_slice(args: &[&Arg]) -> String {
 
 /// The inputs that an `out=` form asks whether they are recorded. A composite's copy to its output is recorded itself.
 pub fn asked(form: &Form, tensors: &[&Arg]) -> String {
-    let outputs_alone =
-        form.is_composite() && form.row.out_grad.as_ref().is_some_and(|n| n.starts_with("aten::"));
+    let outputs_alone = form.is_composite() && matches!(form.row.out_grad, OutGrad::Outputs(_));
     if outputs_alone { "&[]".into() } else { tensor_slice(tensors) }
 }
 /// The refusal of gradients that comes after all others: of what the form says in whole.
@@ -369,11 +368,10 @@ pub fn late(form: &Form) -> String {
     let outs = form.outs();
     let mut args: Vec<String> = row.schema.args.iter().map(|a| arg_ident(&a.name)).collect();
     args.extend(outs.iter().map(|o| format!("own_{o}")));
-    let name = row.out_grad.as_deref().unwrap_or(&row.schema.base);
-    let says = match name {
-        "leaf" => "leaves_late(".to_string(),
-        n => {
-            format!("gradients_late({:?}, {}, ", n.strip_prefix("late ").unwrap_or(n), tensor_slice(&tensors))
+    let says = match &row.out_grad {
+        OutGrad::Leaf => "leaves_late(".to_string(),
+        refusal => {
+            format!("gradients_late({:?}, {}, ", refusal.name(&row.schema.base), tensor_slice(&tensors))
         }
     };
     format!(
@@ -398,17 +396,17 @@ fn wrapper(out: &mut String, form: &Form) -> Result<(), String> {
     let below = format!("let _below = rt::Below::new();\nops::{}({})", form.ident(), form.names_text());
     let call = format!("{{\n{below}\n}}");
     let tensors: Vec<&Arg> = row.schema.args.iter().filter(|a| a.ty.is_tensor()).collect();
-    if form.mode == Mode::Out && row.out_grad.as_deref() == Some("") {
+    if form.mode == Mode::Out && row.out_grad == OutGrad::Never {
         let _ = writeln!(out, "{below}\n}}");
         return Ok(());
     }
     if form.mode == Mode::Out && is_factory(row) {
         out.push_str("super::prelude::out::as_factory(out, dtype, layout, device)?;\n");
     }
-    if form.mode == Mode::Out && row.refuses_late() {
+    if form.mode == Mode::Out && row.out_grad.is_late() {
         // a kernel's write is not recorded, as a copy would be
-        let inputs = match row.out_grad.as_deref() {
-            Some("leaf") => {
+        let inputs = match row.out_grad {
+            OutGrad::Leaf => {
                 format!("rt::check_out({:?}, {}, &[])?;\n", row.schema.base, tensor_slice(&tensors))
             }
             _ => String::new(),
@@ -417,13 +415,13 @@ fn wrapper(out: &mut String, form: &Form) -> Result<(), String> {
         return Ok(());
     }
     if form.mode == Mode::Out {
-        let _ = writeln!(
-            out,
-            "or_return!(rt::check_out({:?}, {}, &[{}]));\n{below}\n}}",
-            row.out_grad.as_ref().unwrap_or(&row.schema.base),
-            asked(form, &tensors),
-            form.outs().iter().map(|o| format!("&*{o}")).collect::<Vec<_>>().join(", ")
-        );
+        let inputs = asked(form, &tensors);
+        let outs = form.outs().iter().map(|o| format!("&*{o}")).collect::<Vec<_>>().join(", ");
+        let check = match &row.out_grad {
+            OutGrad::Resize => format!("check_resized({inputs}, &[{outs}])"),
+            refusal => format!("check_out({:?}, {inputs}, &[{outs}])", refusal.name(&row.schema.base)),
+        };
+        let _ = writeln!(out, "or_return!(rt::{check});\n{below}\n}}");
         return Ok(());
     }
     if row.grad == Grad::None {

@@ -4,7 +4,7 @@ use super::calls::Calls;
 use super::form::{Form, Mode, arg_ident, is_factory};
 use super::types::{core_default, core_ty};
 use crate::schema::{Arg, Base, Default};
-use crate::table::{Apart, Family, Grad, Kind, NodeName, OutRule, Row};
+use crate::table::{Apart, Family, Grad, Kind, NodeName, OutGrad, OutRule, Row};
 use std::fmt::Write;
 
 /// Emits the file's text (not formatted); `all` are the crate's families.
@@ -375,9 +375,9 @@ fn by_hand(out: &mut String, form: &Form) -> Vec<(&'static str, String)> {
                 let others = super::autograd::tensor_slice(&others);
                 let _ = writeln!(out, "let before = out::before_overwriting({to}, {others})?;");
                 args[0] = "&before".into();
-            } else if form.is_composite() && row.refuses_late() {
+            } else if form.is_composite() && row.out_grad.is_late() {
                 out.push_str(&super::autograd::late(form));
-            } else if form.is_composite() && row.out_grad.as_deref() != Some("") {
+            } else if form.is_composite() && row.out_grad != OutGrad::Never {
                 let tensors: Vec<_> = row.schema.args.iter().filter(|a| a.ty.is_tensor()).collect();
                 let outs: Vec<String> = form.outs().iter().map(|o| format!("&*{o}")).collect();
                 if is_factory(row) {
@@ -386,7 +386,7 @@ fn by_hand(out: &mut String, form: &Form) -> Vec<(&'static str, String)> {
                 let _ = writeln!(
                     out,
                     "out::refuse_gradients({:?}, {}, &[{}])?;",
-                    row.out_grad.as_ref().unwrap_or(&row.schema.base),
+                    row.out_grad.name(&row.schema.base),
                     super::autograd::asked(form, &tensors),
                     outs.join(", ")
                 );

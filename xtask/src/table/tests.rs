@@ -69,3 +69,23 @@ fn rules_for_the_dtype_of_out() {
     assert!(row("\"exactly\"").unwrap_err().contains("`exactly`"));
     assert!(row("{ text = \"t\", or = \"int8\" }").unwrap_err().contains("`int8`"));
 }
+
+#[test]
+fn refusals_of_gradients_into_outputs() {
+    let words = ["", "leaf", "resize", "late mm", "aten::eye", "cat"];
+    let read = words.map(|w| OutGrad::from(w.to_string()));
+    let named = |f: fn(String) -> OutGrad, n: &str| f(n.into());
+    assert_eq!(
+        read,
+        [
+            OutGrad::Never,
+            OutGrad::Leaf,
+            OutGrad::Resize,
+            named(OutGrad::Late, "mm"),
+            named(OutGrad::Outputs, "aten::eye"),
+            named(OutGrad::Named, "cat")
+        ]
+    );
+    let composite = "[[op]]\nschema = \"f(int size) -> Tensor\"\nkind = \"composite\"\ndoc = \"\"\nout = true\nout_grad = \"resize\"";
+    assert!(parse(composite).unwrap_err().contains("out_grad"));
+}

@@ -23,7 +23,7 @@ pub(super) fn empty_out_autograd(
     out: &mut Tensor,
 ) -> Result<()> {
     super::prelude::out::as_factory(out, dtype, layout, device)?;
-    or_return!(rt::check_out("resize", &[], &[&*out]));
+    or_return!(rt::check_resized(&[], &[&*out]));
     let _below = rt::Below::new();
     ops::empty_out(size, dtype, layout, device, pin_memory, memory_format, out)
 }

@@ -656,7 +656,7 @@ pub(super) fn randn_out_autograd(
     out: &mut Tensor,
 ) -> Result<()> {
     super::prelude::out::as_factory(out, dtype, layout, device)?;
-    or_return!(rt::check_out("resize", &[], &[&*out]));
+    or_return!(rt::check_resized(&[], &[&*out]));
     let _below = rt::Below::new();
     ops::randn_out(size, generator, dtype, layout, device, pin_memory, out)
 }

@@ -97,16 +97,27 @@ fn forbidden_view(t: &Tensor, c: Creation, what: &str) -> Error {
 /// # Errors
 /// Gradient mode is on and an argument requires a gradient.
 pub fn check_out(name: &str, inputs: &[&Tensor], outs: &[&Tensor]) -> Result<()> {
-    if is_recording() && inputs.iter().chain(outs).any(|t| state::requires_grad(t)) {
-        if name == "resize" {
-            return Err(Error::autograd("cannot resize variables that require grad"));
-        }
+    if recorded(inputs, outs) {
         return Err(Error::autograd(format!(
             "{name}(): functions with out=... arguments don't support automatic differentiation, but one of the \
              arguments requires grad."
         )));
     }
     Ok(())
+}
+
+/// [`check_out`] of a form that resizes its output whatever the size.
+///
+/// # Errors
+/// As `check_out`, in the words of a resize.
+pub fn check_resized(inputs: &[&Tensor], outs: &[&Tensor]) -> Result<()> {
+    if recorded(inputs, outs) {
+        return Err(Error::autograd("cannot resize variables that require grad"));
+    }
+    Ok(())
+}
+fn recorded(inputs: &[&Tensor], outs: &[&Tensor]) -> bool {
+    is_recording() && inputs.iter().chain(outs).any(|t| state::requires_grad(t))
 }
 
 /// Gives a tensor that was written in place its new history. A view hands it on to its base, and gets its own from there.

@@ -81,7 +81,7 @@ pub use crate::gradients::forward_ad::{
 };
 pub use crate::gradients::grad_mode::is_recording;
 pub use crate::gradients::inplace::{
-    check_inplace, check_out, rebase, rebase_none, record_view, record_views, view_unrecorded,
+    check_inplace, check_out, check_resized, rebase, rebase_none, record_view, record_views, view_unrecorded,
     views_unrecorded,
 };
 pub use crate::gradients::node::*;
