@@ -1,5 +1,5 @@
 //! Trains a small convolutional network on 1,797 handwritten digits and saves it as `digits.pt`, which PyTorch opens.
-//! `cargo run --release --example digits [-- --resume digits.pt | --predict digits.pt] [--out digits.pt] [--epochs 12] [--device cpu]`
+//! `cargo run --profile fast --example digits [-- --resume digits.pt | --predict digits.pt] [--out digits.pt] [--epochs 12] [--device cpu]`
 //!
 //! digits.py is the same program in Python: same names, same seed, same initial weights, same shuffle.
 
