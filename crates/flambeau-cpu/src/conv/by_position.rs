@@ -21,6 +21,20 @@ const WEIGHT: usize = 262_144;
 /// Running sums that stay in the second cache level beside the part of the weight they need.
 const SUMS: usize = 65_536;
 
+/// Elements from channel to channel, at least `len`. What a tile reads of each channel would share few places of the first cache level
+/// where channels are whole ways of it apart, or halves, or nearly so.
+fn spread(len: usize) -> usize {
+    const HALF_WAY: usize = 2048 / size_of::<f32>();
+    const READ: usize = 96;
+    let over = len % HALF_WAY;
+    match len < HALF_WAY {
+        true => len,
+        false if over < READ => len - over + READ,
+        false if HALF_WAY - over < READ => len - over + HALF_WAY + READ,
+        false => len,
+    }
+}
+
 /// How a channel lies in its copy: `[remainder; 3]` planes of `[size; 3]`.
 pub(super) struct Grid {
     /// Remainders per dimension.
@@ -39,7 +53,7 @@ impl Grid {
         if !in_proportion(len, moved) {
             return None;
         }
-        let len = len.filter(|n| u32::try_from(*n).is_ok())?;
+        let len = spread(len.filter(|n| u32::try_from(*n).is_ok())?);
         Some(Grid { phases, size, lead, len })
     }
     /// The copy of a convolution's input.

@@ -65,3 +65,32 @@ pub fn embedding_double_backward(
     }
     Ok(g)
 }
+
+/// For each index the row of its bag.
+fn of_bags(rows: &Tensor, indices: &Tensor, starts: &Tensor) -> Result<Tensor> {
+    let sizes = core::diff(starts, 1, -1, None, None)?;
+    let bags = core::repeat_interleave(&sizes, Some(indices.numel()))?;
+    core::index_select(rows, 0, &bags)
+}
+/// The gradient of `bag_sums` for its weight.
+pub fn bag_weight_grad(
+    grad: &Tensor,
+    indices: &Tensor,
+    starts: &Tensor,
+    factors: Option<&Tensor>,
+    sizes: &[i64],
+    scale_grad_by_freq: bool,
+    sparse: bool,
+) -> Result<Tensor> {
+    let mut rows = of_bags(grad, indices, starts)?;
+    if let Some(f) = factors {
+        rows = core::mul(&rows, &core::conj(&unsqueeze(f, -1)?)?)?;
+    }
+    embedding_weight_grad(&rows, indices, sizes, -1, scale_grad_by_freq, sparse)
+}
+/// The same for its factors.
+pub fn bag_factors_grad(grad: &Tensor, weight: &Tensor, indices: &Tensor, starts: &Tensor) -> Result<Tensor> {
+    let rows =
+        core::mul(&of_bags(grad, indices, starts)?, &core::conj(&core::index_select(weight, 0, indices)?)?)?;
+    core::sum(&rows, Some(&[1]), false, None)
+}

@@ -184,6 +184,23 @@ pub struct EmbeddingDenseBackward<'a> {
     pub scale_grad_by_freq: bool,
 }
 
+/// Arguments of `flambeau::bag_sums`.
+#[derive(Clone, Copy)]
+pub struct BagSums<'a> {
+    /// `weight`
+    pub weight: &'a Tensor,
+    /// `indices`
+    pub indices: &'a Tensor,
+    /// `starts`
+    pub starts: &'a Tensor,
+    /// `factors`
+    pub factors: Option<&'a Tensor>,
+    /// `scale_grad_by_freq`
+    pub scale_grad_by_freq: bool,
+    /// `sparse`
+    pub sparse: bool,
+}
+
 /// Arguments of `linear`.
 #[derive(Clone, Copy)]
 pub struct Linear<'a> {

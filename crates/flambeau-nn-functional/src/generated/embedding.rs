@@ -411,3 +411,88 @@ fn embedding_bag_adaptor(
         },
     )
 }
+
+/// A back end's kernel of `flambeau::bag_sums`.
+pub type BagSumsKernel = fn(&args::BagSums, &Tensor) -> Result<()>;
+/// The kernels of `flambeau::bag_sums`.
+pub static BAG_SUMS_KERNEL: Kernel<BagSumsKernel> = Kernel::new(f::bag_sums_cpu, &[BAG_SUMS.any()]);
+
+fn bag_sums_slot(
+    weight: &Tensor,
+    indices: &Tensor,
+    starts: &Tensor,
+    factors: Option<&Tensor>,
+    scale_grad_by_freq: bool,
+    sparse: bool,
+) -> Result<Tensor> {
+    let given = args::BagSums { weight, indices, starts, factors, scale_grad_by_freq, sparse };
+    let m = or_return!(f::bag_sums_shape(&given));
+    let o = or_return!(m.alloc());
+    or_return!(
+        BAG_SUMS_KERNEL.run(m.device, &mut |kernel: BagSumsKernel| -> Result<()> { kernel(&given, &o) })
+    );
+    Ok(o)
+}
+/// Type of [`BAG_SUMS`].
+pub type BagSumsFn = fn(&Tensor, &Tensor, &Tensor, Option<&Tensor>, bool, bool) -> Result<Tensor>;
+/// `flambeau::bag_sums`: Sums of the rows of `weight` that `indices` name, each times its factor, from each of `starts` to the next.
+pub static BAG_SUMS: Op<BagSumsFn> = Op::new(
+    &BAG_SUMS_INFO,
+    &[
+        (Key::Cpu, bag_sums_slot),
+        (Key::Meta, bag_sums_slot),
+        (Key::Autograd, super::embedding_grad::bag_sums_autograd),
+    ],
+    bag_sums_adaptor,
+);
+pub(super) static BAG_SUMS_INFO: OpInfo = OpInfo {
+    name: "flambeau::bag_sums",
+    owner: "flambeau-nn-functional",
+    schema: Schema {
+        args: &[
+            a("weight", Ty::Tensor, D::Required),
+            a("indices", Ty::Tensor, D::Required),
+            a("starts", Ty::Tensor, D::Required),
+            a("factors", Ty::OptTensor, D::None),
+            a("scale_grad_by_freq", Ty::Bool, D::Bool(false)),
+            a("sparse", Ty::Bool, D::Bool(false)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &[],
+    aten: &[],
+    conventions: &[],
+    composite: false,
+    pointwise: false,
+    names: NameRule::Unsupported,
+    autocast: Autocast::NONE,
+    boxed: bag_sums_boxed,
+    doc: "Sums of the rows of `weight` that `indices` name, each times its factor, from each of `starts` to the next.",
+    grad: Differentiability::Formula,
+    functional: None,
+};
+fn bag_sums_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    or_return!(ops::bag_sums(
+        or_return!(tensor_arg(a, 0)),
+        or_return!(tensor_arg(a, 1)),
+        or_return!(tensor_arg(a, 2)),
+        or_return!(arg::<Option<Tensor>>(a, 3)).as_ref(),
+        or_return!(arg(a, 4)),
+        or_return!(arg(a, 5))
+    ))
+    .into_values()
+}
+fn bag_sums_adaptor(
+    weight: &Tensor,
+    indices: &Tensor,
+    starts: &Tensor,
+    factors: Option<&Tensor>,
+    scale_grad_by_freq: bool,
+    sparse: bool,
+) -> Result<Tensor> {
+    adapted(
+        &BAG_SUMS_INFO,
+        &[&weight, &indices, &starts, &factors, &scale_grad_by_freq, &sparse],
+        &mut |()| ops::bag_sums(weight, indices, starts, factors, scale_grad_by_freq, sparse),
+    )
+}

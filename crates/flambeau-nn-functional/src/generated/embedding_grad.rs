@@ -214,3 +214,130 @@ pub(super) fn embedding_renorm_inplace_autograd(
     }
     Ok(())
 }
+
+/// Node of `flambeau::bag_sums`.
+pub struct BagSumsBackward {
+    factors: SavedOpt,
+    indices: Saved,
+    scale_grad_by_freq: bool,
+    sparse: bool,
+    starts: Saved,
+    weight: Saved,
+    weight_sizes: SizeVec,
+}
+impl Backward for BagSumsBackward {
+    const NAME: &'static str = "BagSumsBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let scale_grad_by_freq = self.scale_grad_by_freq;
+        let sparse = self.sparse;
+        let weight_sizes = &self.weight_sizes[..];
+        let g0 = if cx.need(0) {
+            let factors = or_return!(self.factors.unpack(cx, "factors"));
+            let factors = factors.as_ref();
+            let indices = &or_return!(self.indices.unpack(cx, "indices"));
+            let starts = &or_return!(self.starts.unpack(cx, "starts"));
+            Some(or_return!(bag_weight_grad(
+                grad,
+                indices,
+                starts,
+                factors,
+                weight_sizes,
+                scale_grad_by_freq,
+                sparse
+            )))
+        } else {
+            None
+        };
+        let g1 = if cx.need(1) {
+            let indices = &or_return!(self.indices.unpack(cx, "indices"));
+            let starts = &or_return!(self.starts.unpack(cx, "starts"));
+            let weight = &or_return!(self.weight.unpack_last(cx, "weight"));
+            Some(or_return!(bag_factors_grad(grad, weight, indices, starts)))
+        } else {
+            None
+        };
+        Ok(Grads::from_buf([g0, g1]))
+    }
+    fn release(&self) {
+        self.factors.release();
+        self.indices.release();
+        self.starts.release();
+        self.weight.release();
+    }
+}
+#[cold]
+#[inline(never)]
+fn bag_sums_tangent(
+    weight: &Tensor,
+    indices: &Tensor,
+    starts: &Tensor,
+    factors: Option<&Tensor>,
+    scale_grad_by_freq: bool,
+    sparse: bool,
+) -> Result<Option<Tensor>> {
+    let duals: &[&Tensor] = &{
+        let mut v: Vec<&Tensor> = Vec::new();
+        v.push(weight);
+        v.extend(factors);
+        v
+    };
+    rt::transposed_one(
+        duals,
+        &{
+            let mut v: Vec<&Tensor> = Vec::new();
+            v.push(weight);
+            v.extend(factors);
+            v
+        },
+        &mut |mut a: rt::Inputs<'_>| -> Result<Vec<Tensor>> {
+            let weight = a.one()?;
+            let factors = factors.map(|_| a.one()).transpose()?;
+            let r = ops::bag_sums(weight, indices, starts, factors, scale_grad_by_freq, sparse)?;
+            Ok(vec![r])
+        },
+    )
+}
+
+pub(super) fn bag_sums_autograd(
+    weight: &Tensor,
+    indices: &Tensor,
+    starts: &Tensor,
+    factors: Option<&Tensor>,
+    scale_grad_by_freq: bool,
+    sparse: bool,
+) -> Result<Tensor> {
+    rt::not_differentiable("bag_sums", "indices", indices)?;
+    rt::not_differentiable("bag_sums", "starts", starts)?;
+    let rec = rt::recording(&[weight]) || rt::recording_opt(&[factors]);
+    let mut out = or_return!({
+        let _below = rt::Below::new();
+        ops::bag_sums(weight, indices, starts, factors, scale_grad_by_freq, sparse)
+    });
+    if rec {
+        let edges = Edges::of([Some(weight), factors]);
+        let body = BagSumsBackward {
+            factors: SavedOpt::input_if(edges.wants(0), factors),
+            indices: Saved::input(indices),
+            scale_grad_by_freq,
+            sparse,
+            starts: Saved::input(starts),
+            weight: Saved::input_if(edges.wants(1), weight),
+            weight_sizes: size_vec(weight.sizes()),
+        };
+        or_return!(rt::check_saved());
+        rt::record(&mut out, edges, body);
+    }
+    if rt::dual_active()
+        && rt::any_tangent(&{
+            let mut v: Vec<&Tensor> = Vec::new();
+            v.push(weight);
+            v.extend(factors);
+            v
+        })
+    {
+        let t = bag_sums_tangent(weight, indices, starts, factors, scale_grad_by_freq, sparse);
+        or_return!(rt::set_tangent(&out, t));
+    }
+    Ok(out)
+}

@@ -271,6 +271,7 @@ pub static OPS: &[&dyn AnyOp] = &[
     embedding::EMBEDDING.any(),
     embedding::EMBEDDING_RENORM_.any(),
     embedding::EMBEDDING_BAG.any(),
+    embedding::BAG_SUMS.any(),
     linear::LINEAR.any(),
     linear::LINEAR_OUT.any(),
     linear::BILINEAR.any(),

@@ -3129,6 +3129,28 @@ pub fn embedding_bag(
     }
 }
 
+/// Sums of the rows of `weight` that `indices` name, each times its factor, from each of `starts` to the next.
+///
+/// - Shapes: weight `(V, D)`, indices and factors `(N)`, starts `(B + 1)`; the result is `(B, D)`.
+/// - Dtypes: float32, float64 and complex numbers of them; int64 or int32 indices and starts.
+/// - Errors: an index out of range. starts that do not begin with 0, descend, or do not end with the number of indices.
+///
+/// Documented defaults: `factors = None`, `scale_grad_by_freq = false`, `sparse = false`.
+pub fn bag_sums(
+    weight: &Tensor,
+    indices: &Tensor,
+    starts: &Tensor,
+    factors: Option<&Tensor>,
+    scale_grad_by_freq: bool,
+    sparse: bool,
+) -> Result<Tensor> {
+    match embedding::BAG_SUMS.get(weight.key_set() | indices.key_set() | starts.key_set() | opt_keys(factors))
+    {
+        Ok(f) => f(weight, indices, starts, factors, scale_grad_by_freq, sparse),
+        Err(e) => Err(e),
+    }
+}
+
 /// Applies a linear transformation: `input @ weight.T + bias`.
 ///
 /// Input `[*, in]`, weight `[out, in]` or `[in]`, bias `[out]`, what broadcasts to the result, or none; the result is `[*, out]` or `[*]`.

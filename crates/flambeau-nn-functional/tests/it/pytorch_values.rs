@@ -95,6 +95,17 @@ fn bags() {
     };
     same(&last(&[0, 2, 4]), &[4.0, 6.0, 10.0, 12.0]);
     same(&last(&[0, 0, 0]), &[0.0, 0.0, 0.0, 0.0]);
+    // factors, one of an index that does not count
+    let weighted = |d: DType| {
+        let factors = floats(&[0.5, 1.0, 2.0, 4.0, 1.5], &[5]).to(d);
+        let (i, w, o) = (ints(&[0, 1, 2, 2, 1]), w.to(d), ints(&[0, 2]));
+        let (f, p) = (Some(&factors), Some(2));
+        ops::embedding_bag(&i, &w, Some(&o), None, 2.0, false, "sum", false, f, false, p).unwrap()
+    };
+    [DType::F64, DType::F32, DType::BF16].iter().for_each(|d| same(&weighted(*d), &[3.5, 5.0, 4.5, 6.0]));
+    let beyond = ops::bag_sums(&w, &ints(&[3]), &ints(&[0, 1]), None, false, false);
+    assert!(beyond.unwrap_err().to_string().contains("index out of range"));
+    assert!(ops::bag_sums(&w, &ints(&[1]), &ints(&[0, 2]), None, false, false).is_err());
     // one long bag among many short ones: rows in all, not bags times the longest
     let n = 200_000;
     let offsets: Vec<i64> = (0..n).collect();

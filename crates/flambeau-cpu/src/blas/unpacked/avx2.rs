@@ -20,14 +20,14 @@ fn mask(n: usize) -> __m256i {
 /// One element of A times three vectors, onto three sums. The compiler, left to itself, loads the element for the next row before
 /// it is done with this one's, and keeps a sum in memory for it: that takes twice as long.
 macro_rules! row_of_three {
-    ($at:expr, $v:expr, $sums:expr) => {{
-        let (at, [v0, v1, v2], [s0, s1, s2]) = ($at, $v, $sums);
+    ($row:expr, $at:expr, $v:expr, $sums:expr) => {{
+        let (row, at, [v0, v1, v2], [s0, s1, s2]) = ($row, $at, $v, $sums);
         asm!(
-            "vbroadcastss {a}, dword ptr [{at}]",
+            "vbroadcastss {a}, dword ptr [{row} + 4 * {at}]",
             "vfmadd231ps {s0}, {a}, {v0}",
             "vfmadd231ps {s1}, {a}, {v1}",
             "vfmadd231ps {s2}, {a}, {v2}",
-            at = in(reg) at, a = out(ymm_reg) _, v0 = in(ymm_reg) *v0, v1 = in(ymm_reg) *v1, v2 = in(ymm_reg) *v2,
+            row = in(reg) row, at = in(reg) at, a = out(ymm_reg) _, v0 = in(ymm_reg) *v0, v1 = in(ymm_reg) *v1, v2 = in(ymm_reg) *v2,
             s0 = inout(ymm_reg) *s0, s1 = inout(ymm_reg) *s1, s2 = inout(ymm_reg) *s2,
             options(readonly, nostack, preserves_flags)
         )
@@ -69,13 +69,12 @@ unsafe fn block<const R: usize, const N: usize, const WHOLE: bool, const AHEAD: 
                 };
             }
             for i in 0..R {
-                let at = rows[i].wrapping_add(at);
                 // SAFETY: the caller's promise.
                 unsafe {
                     if let ([v0, v1, v2], [s0, s1, s2]) = (&v[..], &mut acc[i][..]) {
-                        row_of_three!(at, [v0, v1, v2], [s0, s1, s2]);
+                        row_of_three!(rows[i], at, [v0, v1, v2], [s0, s1, s2]);
                     } else {
-                        let s = _mm256_broadcast_ss(&*at);
+                        let s = _mm256_broadcast_ss(&*rows[i].wrapping_add(at));
                         for j in 0..N {
                             acc[i][j] = _mm256_fmadd_ps(s, v[j], acc[i][j]);
                         }

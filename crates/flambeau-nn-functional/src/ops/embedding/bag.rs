@@ -1,6 +1,6 @@
 //! Bags of embeddings.
 
-use crate::ops::embedding::check_indices;
+use crate::ops::embedding::{check_indices, sums};
 use crate::ops::operands::{cast, number, on};
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry;
@@ -175,6 +175,13 @@ pub fn embedding_bag(
         );
         bail!(Runtime, "embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to be {v}");
     }
+    if bags > 0 && mode != "max" && sums::suits(weight) {
+        return Bags { weight, input, idx: &idx, at: &at, padding, factors: per_sample_weights }.summed(
+            mode == "mean",
+            scale_grad_by_freq,
+            sparse,
+        );
+    }
     if let Some(n) = size_of_all(&at).filter(|n| *n > 0 && padding < 0 && mode != "max") {
         // bags of one size, of which every index counts: rows are summed where they lie
         let count = (bags * n) as i64;
@@ -224,6 +231,52 @@ pub fn embedding_bag(
     }
     let counts = list(counts.iter().map(|c| (*c).max(1)).collect())?;
     core::div(&sum, &cast(&core::unsqueeze(&counts, -1)?, sum.dtype())?)
+}
+
+/// Bags whose rows are summed where they lie.
+struct Bags<'a> {
+    weight: &'a Tensor,
+    input: &'a Tensor,
+    /// The indices in `input`, which are rows of the weight.
+    idx: &'a [i64],
+    /// Where each bag starts, and the end of the last.
+    at: &'a [usize],
+    /// The index that does not count; negative where all do.
+    padding: i64,
+    factors: Option<&'a Tensor>,
+}
+impl Bags<'_> {
+    fn summed(&self, mean: bool, scale_grad_by_freq: bool, sparse: bool) -> Result<Tensor> {
+        let end = self.at.last().copied().unwrap_or(0);
+        let flat = |t: &Tensor| core::narrow(&core::reshape(t, &[-1])?, 0, 0, end as i64);
+        let list = |v: Vec<i64>| {
+            let n = v.len() as i64;
+            Tensor::from_vec_raw(v, &[n])
+        };
+        let (mut indices, mut factors) = (flat(self.input)?, self.factors.map(flat).transpose()?);
+        let mut starts: Vec<i64> = self.at.iter().map(|s| *s as i64).collect();
+        if self.padding >= 0 {
+            let counts = |i: &usize| self.idx[*i] != self.padding;
+            let of: Vec<usize> = (0..end).filter(counts).collect();
+            starts = self.at.iter().map(|s| of.partition_point(|i| i < s) as i64).collect();
+            let of = list(of.into_iter().map(|i| i as i64).collect())?;
+            indices = core::index_select(&indices, 0, &of)?;
+            factors = factors.map(|f| core::index_select(&f, 0, &of)).transpose()?;
+        }
+        let sizes: Vec<i64> = starts.windows(2).map(|w| (w[1] - w[0]).max(1)).collect();
+        let sums = crate::ops::bag_sums(
+            self.weight,
+            &indices,
+            &list(starts)?,
+            factors.as_ref(),
+            scale_grad_by_freq,
+            sparse,
+        )?;
+        if !mean {
+            return Ok(sums);
+        }
+        core::div(&sums, &cast(&core::unsqueeze(&list(sizes)?, -1)?, sums.dtype())?)
+    }
 }
 
 /// The greatest of each bag's rows, which lie one after the other; of an empty bag, zeros. As in PyTorch the first row

@@ -2,6 +2,7 @@
 
 pub(crate) mod bag;
 mod rows;
+pub(crate) mod sums;
 
 use super::operands::{cast, done, plain};
 use crate::generated::args;
@@ -171,3 +172,4 @@ pub fn embedding_renorm_(self_: &Tensor, indices: &Tensor, max_norm: f64, norm_t
     Ok(())
 }
 pub use crate::ops::embedding::bag::embedding_bag;
+pub use crate::ops::embedding::sums::{bag_sums_cpu, bag_sums_shape};
