@@ -66,6 +66,16 @@ pub(crate) fn prefetch_later(at: *const u8) {
     #[cfg(not(target_arch = "x86_64"))]
     let _ = at;
 }
+/// Asks for a plane that is needed once the present one is done, into the second level: what is read by columns is no stream that the
+/// machine follows by itself. Large planes are followed by their rows.
+#[inline]
+pub(crate) fn prefetch_plane<T>(planes: &[T], number: usize, len: usize) {
+    const MOST: usize = 64 << 10;
+    if let Some(plane) = number.checked_mul(len).and_then(|at| planes.get(at..at + len)) {
+        let plane = &plane[..len.min(MOST / size_of::<T>())];
+        plane.iter().step_by(64 / size_of::<T>()).for_each(|line| prefetch_later((&raw const *line).cast()));
+    }
+}
 /// Asks for the first lines of the next page but one quarter: the machine follows a stream by itself within a page, but some do
 /// not across its end. More would hold up the stream.
 #[inline(always)]

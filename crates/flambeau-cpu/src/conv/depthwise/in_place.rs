@@ -306,7 +306,8 @@ impl Body<f32> for Weight<'_> {
         }
     }
 }
-/// Stride 1: each row that is read meets the gradients of all results that see it.
+/// Stride 1: what is read of a row meets the gradients of all results that see it. Row by row, as planes lie in memory, so that the
+/// machine reads ahead.
 ///
 /// # Safety
 /// As [`inside`], with a kernel of `K`.
@@ -318,49 +319,40 @@ unsafe fn weight_by_rows<V: Vector<T = f32>, const K: usize>(
     gw: &mut [f32],
 ) {
     let ([h, width], [oh, ow]) = (p.input, p.output);
-    // SAFETY: the caller's promise; the masks leave columns of the row `r` and results of the row `o`.
+    // SAFETY: the caller's promise; the masks leave columns of the row `r` and results of the row `o`, and without them there are all.
     unsafe {
         let mut sums = [[V::splat(0.0); K]; K];
-        for first in (0..ow).step_by(V::N) {
-            let start = first as isize - p.pad[1] as isize;
-            let known = inside::<V>(first as isize, ow);
-            let mut seen = [V::lanes(0, 0); K];
-            for (k, seen) in seen.iter_mut().enumerate() {
-                // nothing meets what lies behind the last result, infinite or not
-                let (from, end) = (start + k as isize, (ow - first) as isize);
-                *seen = V::lanes(-from, end.min(width as isize - from));
-            }
-            let gradient = |o: isize| {
-                if o < 0 || o as usize >= oh {
-                    return V::splat(0.0);
-                }
-                V::load_where(known, gy.as_ptr().wrapping_add(o as usize * ow + first))
-            };
-            // of the results that see the present row, the oldest first
-            let oldest = |r: usize| (r + p.pad[0]) as isize - (K - 1) as isize;
-            let mut g = [V::splat(0.0); K];
-            for (i, g) in g.iter_mut().enumerate().skip(1) {
-                *g = gradient(oldest(0) + i as isize - 1);
-            }
-            for r in 0..h {
-                for i in 1..K {
-                    g[i - 1] = g[i];
-                }
-                g[K - 1] = gradient((r + p.pad[0]) as isize);
-                let whole = oldest(r) >= 0 && r + p.pad[0] < oh;
-                let row = x.as_ptr().wrapping_add(r * width).wrapping_offset(start);
-                for k in 0..K {
-                    let v = V::load_where(seen[k], row.wrapping_add(k));
-                    if whole {
-                        for i in 0..K {
-                            sums[K - 1 - i][k] = v.fma(g[i], sums[K - 1 - i][k]);
-                        }
-                    } else {
+        for r in 0..h {
+            let row = x.as_ptr().wrapping_add(r * width).wrapping_sub(p.pad[1]);
+            // of the results that see this row, the oldest
+            let oldest = (r + p.pad[0]) as isize - (K - 1) as isize;
+            let results = gy.as_ptr().wrapping_offset(oldest * ow as isize);
+            let there: [bool; K] = std::array::from_fn(|i| (0..oh as isize).contains(&(oldest + i as isize)));
+            for first in (0..ow).step_by(V::N) {
+                let start = first as isize - p.pad[1] as isize;
+                if start >= 0 && first + V::N <= ow && start as usize + V::N + K - 1 <= width {
+                    for k in 0..K {
+                        let v = V::load(row.wrapping_add(first + k));
                         // where there is no result, what is read meets nothing, infinite or not
                         for i in 0..K {
-                            if (0..oh as isize).contains(&(oldest(r) + i as isize)) {
-                                sums[K - 1 - i][k] = v.fma(g[i], sums[K - 1 - i][k]);
+                            if there[i] {
+                                let g = V::load(results.wrapping_add(i * ow + first));
+                                sums[K - 1 - i][k] = v.fma(g, sums[K - 1 - i][k]);
                             }
+                        }
+                    }
+                    continue;
+                }
+                let known = inside::<V>(first as isize, ow);
+                for k in 0..K {
+                    // nothing meets what lies behind the last result, infinite or not
+                    let (from, end) = (start + k as isize, (ow - first) as isize);
+                    let seen = V::lanes(-from, end.min(width as isize - from));
+                    let v = V::load_where(seen, row.wrapping_add(first + k));
+                    for i in 0..K {
+                        if there[i] {
+                            let g = V::load_where(known, results.wrapping_add(i * ow + first));
+                            sums[K - 1 - i][k] = v.fma(g, sums[K - 1 - i][k]);
                         }
                     }
                 }

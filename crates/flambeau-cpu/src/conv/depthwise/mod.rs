@@ -11,6 +11,7 @@ use super::shape::ConvShape;
 use crate::DType;
 use crate::blas::WideScalar;
 use crate::engine::SharedMut;
+use crate::engine::cache::prefetch_plane;
 use crate::engine::isa::{Isa, Job, Level, best_for, run};
 use crate::engine::parallel::parallel_for;
 use crate::engine::scratch::with_scratch;
@@ -173,6 +174,7 @@ pub(super) fn forward<T: WideScalar>(
     {
         return parallel_for(s.n * s.c, grain(s), |planes| {
             for p in planes {
+                prefetch_plane(x, p + 1, ip);
                 let (c, x) = (p % s.c, single(&x[p * ip..(p + 1) * ip]));
                 let bias = bias.map_or(0.0, |b| single(b)[c]);
                 // SAFETY: plane `p` is this index's own.
@@ -220,6 +222,7 @@ pub(super) fn backward_input<T: WideScalar>(
             // SAFETY: plane `p` is this index's own.
             let gx = unsafe { out.slice(p * ip, ip) };
             if let (Some(plan), Some(gx)) = (&plan, single_mut(&mut *gx)) {
+                prefetch_plane(gy, p + 1, op);
                 let (gy, w) = (&gy[p * op..(p + 1) * op], &w[c * taps..(c + 1) * taps]);
                 plan.input(single(gy), single(w), bias.map_or(0.0, |b| single(b)[c]), gx);
                 continue;
@@ -248,26 +251,29 @@ pub(super) fn backward_weight<T: WideScalar>(
         with_scratch::<T, _>(packing.len + op / ow * width, |buf| {
             buf.fill(T::ZERO);
             let (buf, rows) = buf.split_at_mut(packing.len);
-            for c in r {
+            // SAFETY: the channels of a range are its own.
+            unsafe { out.slice(r.start * taps, r.len() * taps) }.fill(T::ZERO);
+            // image by image, as they lie in memory
+            for (n, c) in (0..s.n).flat_map(|n| r.clone().map(move |c| (n, c))) {
                 // SAFETY: channel `c` is this index's own.
                 let gw = unsafe { out.slice(c * taps, taps) };
-                gw.fill(T::ZERO);
-                for p in (0..s.n).map(|n| n * s.c + c) {
-                    if let (Some(plan), Some(gw)) = (&plan, single_mut(&mut *gw)) {
-                        plan.weight(single(&x[p * ip..(p + 1) * ip]), single(&gy[p * op..(p + 1) * op]), gw);
-                        continue;
-                    }
-                    packing.pack(&x[p * ip..(p + 1) * ip], buf, |v| v);
-                    let gy = &gy[p * op..(p + 1) * op];
-                    if let Some(gw) = single_mut(&mut *gw)
-                        && avx512::weight(s, &packing, single(buf), single(gy), gw)
-                    {
-                        continue;
-                    }
-                    let gy = gy.chunks_exact(ow);
-                    gy.zip(rows.chunks_exact_mut(width)).for_each(|(g, row)| row[..ow].copy_from_slice(g));
-                    run(PlaneWeight { s, packing: &packing, x: buf, gy: rows, gw: &mut *gw });
+                let p = n * s.c + c;
+                if let (Some(plan), Some(gw)) = (&plan, single_mut(&mut *gw)) {
+                    prefetch_plane(x, p + 1, ip);
+                    prefetch_plane(gy, p + 1, op);
+                    plan.weight(single(&x[p * ip..(p + 1) * ip]), single(&gy[p * op..(p + 1) * op]), gw);
+                    continue;
                 }
+                packing.pack(&x[p * ip..(p + 1) * ip], buf, |v| v);
+                let gy = &gy[p * op..(p + 1) * op];
+                if let Some(gw) = single_mut(&mut *gw)
+                    && avx512::weight(s, &packing, single(buf), single(gy), gw)
+                {
+                    continue;
+                }
+                let gy = gy.chunks_exact(ow);
+                gy.zip(rows.chunks_exact_mut(width)).for_each(|(g, row)| row[..ow].copy_from_slice(g));
+                run(PlaneWeight { s, packing: &packing, x: buf, gy: rows, gw: &mut *gw });
             }
         });
     });
