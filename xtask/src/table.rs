@@ -166,6 +166,8 @@ struct RawRow {
     advice: String,
     /// The row that takes this one's two bounds, which are numbers, as tensors: the short forms take either.
     bounds: Option<String>,
+    /// The row that takes this one's number as a tensor: the short forms take either.
+    either: Option<String>,
     /// The row that takes a lower bound before this one's first number: the forms take a number or a range, `low..high`.
     range: Option<String>,
     /// Defaulted arguments that the short form takes by position.
@@ -335,6 +337,7 @@ pub struct Row {
     pub operand: Vec<String>,
     pub advice: String,
     pub bounds: Option<String>,
+    pub either: Option<String>,
     pub range: Option<String>,
     pub positional: Vec<String>,
     pub inplace: bool,
@@ -658,6 +661,7 @@ fn row(raw: RawRow) -> Result<Row, String> {
         operand: raw.operand,
         advice: raw.advice,
         bounds: raw.bounds,
+        either: raw.either,
         range: raw.range,
         positional: raw.positional,
         inplace: raw.inplace,

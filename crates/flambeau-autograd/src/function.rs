@@ -9,6 +9,7 @@ use crate::node::{self, Backward, Cx, Edges, Grads};
 use crate::saved::{Saved, check_saved};
 use crate::shorthand;
 use crate::state::{self, Creation};
+use flambeau_core::api::ergonomic::{TensorOrList, expect};
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::graph::{Edge, Node, NodeHeader, OutputMeta};
 use flambeau_core::tensor::wrapper::{Batched, batched, innermost};
@@ -24,9 +25,10 @@ use std::sync::{Arc, PoisonError};
 /// An operation with its own gradient. Arguments that are not tensors are fields of the implementing type.
 ///
 /// ```
-/// use torch::autograd::function::{self, BackwardContext, Context, Function};
+/// use torch::autograd::{BackwardContext, Context, Function};
 /// use torch::prelude::*;
-/// use torch::{Result, Tensor, ops};
+/// use torch::{Result, ops};
+///
 /// struct Square;
 /// impl Function for Square {
 ///     fn forward(&self, ctx: &mut Context, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
@@ -35,17 +37,13 @@ use std::sync::{Arc, PoisonError};
 ///     }
 ///     fn backward(&self, ctx: &BackwardContext, grads: &[Option<Tensor>]) -> Result<Vec<Option<Tensor>>> {
 ///         let x = &ctx.saved_tensors()?[0];
-///         let Some(grad) = &grads[0] else { return Ok(vec![None]) };
-///         Ok(vec![Some(ops::mul(grad, &ops::add(x, x, 1.into())?)?)])
+///         Ok(vec![grads[0].as_ref().map(|grad| 2 * x * grad)])
 ///     }
 /// }
-/// # fn main() -> Result<()> {
-/// let x = Tensor::from_slice(&[3.0f64], [1]).requires_grad_(true);
-/// let y = function::apply(Square, &[x.clone()])?;
-/// y[0].backward();
-/// assert_eq!(x.grad().unwrap().to_vec::<f64>(), [6.0]);
-/// # Ok(())
-/// # }
+/// let x = torch::tensor([3.0]).requires_grad_(true);
+/// let y = Square.apply(&x);           // of several tensors: `apply([&x, &w])`
+/// y.backward();
+/// assert_eq!(x.grad().unwrap().to_vec::<f32>(), [6.0]);
 /// ```
 #[doc(alias = "torch.autograd.Function")]
 #[diagnostic::on_unimplemented(
@@ -88,6 +86,16 @@ pub trait Function: Send + Sync + 'static {
     ) -> Option<Result<(Vec<Tensor>, Vec<Option<usize>>)>> {
         let _ = (batch_size, in_dims, inputs);
         None
+    }
+    /// Runs it on a tensor, or on several, and gives its result with a history. Panics with the text of an error, and where there
+    /// is not one result alone: [`apply`] gives all of them, and errors.
+    #[track_caller]
+    #[doc(alias = "torch.autograd.Function.apply")]
+    fn apply(self, inputs: impl TensorOrList) -> Tensor
+    where
+        Self: Sized,
+    {
+        expect(apply(self, &inputs.tensor_or_list()).and_then(one))
     }
     #[doc(alias = "torch.autograd.Function.jvp")]
     /// Tangents of the inputs to tangents of the results.
@@ -271,7 +279,17 @@ impl Backward for Once {
     }
 }
 
-/// Runs a custom function and gives its results their history.
+/// The only result.
+fn one(mut all: Vec<Tensor>) -> Result<Tensor> {
+    match (all.pop(), all.len()) {
+        (Some(result), 0) => Ok(result),
+        (last, before) => Err(Error::runtime(format!(
+            "the function gave {} results: `autograd::function::apply` gives them as a list",
+            before + usize::from(last.is_some())
+        ))),
+    }
+}
+/// Runs a custom function and gives its results their history: [`Function::apply`] with all results, and errors.
 ///
 /// # Errors
 /// Those of `forward`; leaves that require a gradient marked dirty; dirty inputs that are not returned.

@@ -88,6 +88,13 @@ impl Call<'_> {
         let tensors = self.form.row.bounds.as_deref().filter(|_| !self.with)?;
         Some((self.positional.iter().map(|n| arg_ident(n)).collect(), tensors))
     }
+    /// The number that may be a tensor, and the row that serves one.
+    fn either(&self) -> Option<(String, &str)> {
+        let row = self.form.row;
+        let tensors = row.either.as_deref().filter(|_| !self.with)?;
+        let number = row.schema.args.iter().find(|a| a.ty.base == Base::Scalar)?;
+        Some((arg_ident(&number.name), tensors))
+    }
     /// The argument that may be a range, and the row that serves one.
     fn range(&self) -> Option<(String, &str)> {
         let row = self.form.row;
@@ -129,6 +136,9 @@ impl Call<'_> {
             let positional = a.default.is_none() || (!self.with && self.positional.contains(&a.name));
             if positional && self.bounds().is_some_and(|(names, _)| names.contains(&n)) {
                 params.push(format!("{n}: impl Bound"));
+                exprs.push(n);
+            } else if positional && self.either().is_some_and(|(name, _)| name == n) {
+                params.push(format!("{n}: impl Operand"));
                 exprs.push(n);
             } else if self.range().is_some_and(|(name, _)| name == n) {
                 params.push(format!("{n}: impl IntRange"));
@@ -193,6 +203,15 @@ impl Call<'_> {
                 names.iter().map(|n| format!("{n}.bound()")).collect::<Vec<_>>().join(", "),
                 exprs.iter().map(lent).collect::<Vec<_>>().join(", "),
                 names = names.join(", "),
+            );
+        }
+        if let Some((n, tensors)) = self.either() {
+            let tensors = self.form.ident().replacen(&row.rust, tensors, 1);
+            let lent =
+                exprs.iter().map(|e| if *e == n { format!("&*expect({n}.operand())") } else { e.clone() });
+            call = format!(
+                "match {n}.number() {{\nSome({n}) => {call},\nNone => ops::{tensors}({}),\n}}",
+                lent.collect::<Vec<_>>().join(", "),
             );
         }
         if let Some((n, ranged)) = self.range() {

@@ -81,6 +81,7 @@ fn row(base: &Row, schema: Schema, inplace: bool) -> Result<Row, String> {
         details: String::new(),
         described: Described::default(),
         operand: Vec::new(),
+        either: None,
         positional: schema.args.iter().filter(|a| a.default.is_some()).map(|a| a.name.clone()).collect(),
         inplace: false,
         inplace_by_hand: false,

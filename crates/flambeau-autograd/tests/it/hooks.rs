@@ -35,7 +35,7 @@ fn tensor_hooks_change_gradients() {
     assert_eq!((g(&y), g(&x)), (vec![10.0], vec![21.0]));
     h.remove();
     h.remove();
-    x.remove_hook(leaf_hook);
+    leaf_hook.remove();
     x.set_grad(None);
     z.backward();
     assert_eq!(g(&x), [2.0]);

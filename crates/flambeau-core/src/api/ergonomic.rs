@@ -171,6 +171,10 @@ impl TensorOrList for &Tensor {
 pub trait Operand {
     /// The operand as a tensor; a number becomes a zero-dim tensor that type promotion treats as a Python number.
     fn operand(&self) -> Result<Cow<'_, Tensor>>;
+    /// The number, if it is one.
+    fn number(&self) -> Option<Scalar> {
+        None
+    }
 }
 impl Operand for Tensor {
     fn operand(&self) -> Result<Cow<'_, Tensor>> {
@@ -181,10 +185,16 @@ impl<T: Operand + ?Sized> Operand for &T {
     fn operand(&self) -> Result<Cow<'_, Tensor>> {
         (**self).operand()
     }
+    fn number(&self) -> Option<Scalar> {
+        (**self).number()
+    }
 }
 impl Operand for Scalar {
     fn operand(&self) -> Result<Cow<'_, Tensor>> {
         wrapped_number(*self).map(Cow::Owned)
+    }
+    fn number(&self) -> Option<Scalar> {
+        Some(*self)
     }
 }
 macro_rules! number_operand {
@@ -192,6 +202,9 @@ macro_rules! number_operand {
         impl Operand for $t {
             fn operand(&self) -> Result<Cow<'_, Tensor>> {
                 wrapped_number(Scalar::from(*self)).map(Cow::Owned)
+            }
+            fn number(&self) -> Option<Scalar> {
+                Some(Scalar::from(*self))
             }
         }
     )*};

@@ -1,7 +1,7 @@
 //! Gradient methods of `Tensor`, over the table that flambeau-autograd fills. Without the engine each of them says so.
 
 use crate::api::ergonomic::{TensorOrList, expect};
-use crate::tensor::graph::engine;
+use crate::tensor::graph::{RemovableHandle, engine};
 use crate::tensor::handle::Tensor;
 use crate::tensor::wrapper::{carrier, like};
 use crate::types::error::Result;
@@ -115,17 +115,22 @@ impl Tensor {
     pub fn try_retain_grad(&self) -> Result<()> {
         (engine()?.retain_grad)(self)
     }
-    /// A hook on the tensor's gradient, which may replace it; the number is for [`Tensor::remove_hook`].
+    /// A hook on the tensor's gradient, which may replace it. The handle's `remove()` takes it out; without that it stays.
+    ///
+    /// ```
+    /// let x = torch::tensor([1.0, 2.0]).requires_grad_(true);
+    /// let handle = x.register_hook(|g| Some(g * 10));
+    /// x.sum().backward();
+    /// handle.remove();
+    /// assert_eq!(x.grad().unwrap().to_vec::<f32>(), [10.0, 10.0]);
+    /// ```
     #[track_caller]
     #[doc(alias = "torch.Tensor.register_hook")]
-    pub fn register_hook(&self, f: impl Fn(&Tensor) -> Option<Tensor> + Send + Sync + 'static) -> u64 {
+    pub fn register_hook(
+        &self,
+        f: impl Fn(&Tensor) -> Option<Tensor> + Send + Sync + 'static,
+    ) -> RemovableHandle {
         expect(engine().and_then(|e| (e.register_hook)(self, Arc::new(f))))
-    }
-    /// Removes a hook.
-    pub fn remove_hook(&self, id: u64) {
-        if let Ok(e) = engine() {
-            (e.remove_hook)(self, id);
-        }
     }
     /// Cuts the tensor out of its graph: it is a leaf from now on.
     #[track_caller]

@@ -1066,7 +1066,7 @@ fn full_like_adaptor(
 
 /// Type of [`FILL_`].
 pub type FillInplaceFn = fn(&Tensor, Scalar) -> Result<()>;
-/// `fill_.Scalar`: Sets every element to `value`.
+/// `fill_.Scalar`: Sets every element to `value`, a number or a zero-dim tensor.
 pub static FILL_: Op<FillInplaceFn> = Op::new(
     &FILL__INFO,
     &[
@@ -1093,7 +1093,7 @@ pub(super) static FILL__INFO: OpInfo = OpInfo {
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: fill_inplace_boxed,
-    doc: "Sets every element to `value`.",
+    doc: "Sets every element to `value`, a number or a zero-dim tensor.",
     grad: Differentiability::Formula,
     functional: Some(&super::creation::FILL_INFO),
 };

@@ -4364,6 +4364,8 @@ pub fn clamp(input: &Tensor, min: impl Bound, max: impl Bound) -> Tensor {
 
 /// `min(x, max)`.
 ///
+/// A tensor as bound is taken too.
+///
 /// - Shapes: any; the result has the input's sizes.
 /// - Dtypes: all but complex numbers; the result has the dtype that the input and the number promote to.
 /// - Errors: complex numbers.
@@ -4373,19 +4375,27 @@ pub fn clamp(input: &Tensor, min: impl Bound, max: impl Bound) -> Tensor {
 /// ```
 #[doc(alias = "torch.clamp_max")]
 #[track_caller]
-pub fn clamp_max(input: &Tensor, max: impl Into<Scalar>) -> Tensor {
-    expect(ops::clamp_max(input, max.into()))
+pub fn clamp_max(input: &Tensor, max: impl Operand) -> Tensor {
+    expect(match max.number() {
+        Some(max) => ops::clamp_max(input, max),
+        None => ops::clamp_max_tensor(input, &*expect(max.operand())),
+    })
 }
 
 /// `min(x, max)`. Into `out`, which is resized where its shape differs.
+///
+/// A tensor as bound is taken too.
 ///
 /// - Shapes: any; the result has the input's sizes.
 /// - Dtypes: all but complex numbers; the result has the dtype that the input and the number promote to.
 /// - Errors: complex numbers.
 #[doc(alias = "torch.clamp_max")]
 #[track_caller]
-pub fn clamp_max_out(input: &Tensor, max: impl Into<Scalar>, out: &mut Tensor) {
-    expect(ops::clamp_max_out(input, max.into(), out));
+pub fn clamp_max_out(input: &Tensor, max: impl Operand, out: &mut Tensor) {
+    expect(match max.number() {
+        Some(max) => ops::clamp_max_out(input, max, out),
+        None => ops::clamp_max_tensor_out(input, &*expect(max.operand()), out),
+    });
 }
 
 /// `min(x, max)` with a tensor as bound.
@@ -4417,6 +4427,8 @@ pub fn clamp_max_tensor_out(input: &Tensor, max: &Tensor, out: &mut Tensor) {
 
 /// `max(x, min)`.
 ///
+/// A tensor as bound is taken too.
+///
 /// - Shapes: any; the result has the input's sizes.
 /// - Dtypes: all but complex numbers; the result has the dtype that the input and the number promote to.
 /// - Errors: complex numbers.
@@ -4426,19 +4438,27 @@ pub fn clamp_max_tensor_out(input: &Tensor, max: &Tensor, out: &mut Tensor) {
 /// ```
 #[doc(alias = "torch.clamp_min")]
 #[track_caller]
-pub fn clamp_min(input: &Tensor, min: impl Into<Scalar>) -> Tensor {
-    expect(ops::clamp_min(input, min.into()))
+pub fn clamp_min(input: &Tensor, min: impl Operand) -> Tensor {
+    expect(match min.number() {
+        Some(min) => ops::clamp_min(input, min),
+        None => ops::clamp_min_tensor(input, &*expect(min.operand())),
+    })
 }
 
 /// `max(x, min)`. Into `out`, which is resized where its shape differs.
+///
+/// A tensor as bound is taken too.
 ///
 /// - Shapes: any; the result has the input's sizes.
 /// - Dtypes: all but complex numbers; the result has the dtype that the input and the number promote to.
 /// - Errors: complex numbers.
 #[doc(alias = "torch.clamp_min")]
 #[track_caller]
-pub fn clamp_min_out(input: &Tensor, min: impl Into<Scalar>, out: &mut Tensor) {
-    expect(ops::clamp_min_out(input, min.into(), out));
+pub fn clamp_min_out(input: &Tensor, min: impl Operand, out: &mut Tensor) {
+    expect(match min.number() {
+        Some(min) => ops::clamp_min_out(input, min, out),
+        None => ops::clamp_min_tensor_out(input, &*expect(min.operand()), out),
+    });
 }
 
 /// `max(x, min)` with a tensor as bound.
@@ -8105,7 +8125,7 @@ pub fn index_copy_out(input: &Tensor, dim: i64, index: &Tensor, source: &Tensor,
     expect(ops::index_copy_out(input, dim, index, source, out));
 }
 
-/// Sets the slices of a dimension at `index` to a number.
+/// Sets the slices of a dimension at `index` to a number, or to a zero-dim tensor's.
 ///
 /// - Shapes: a vector of indices; the result has the input's sizes.
 /// - Dtypes: int64 indices; all dtypes of elements, the result has the input's.
@@ -8117,8 +8137,11 @@ pub fn index_copy_out(input: &Tensor, dim: i64, index: &Tensor, source: &Tensor,
 /// ```
 #[doc(alias = "torch.index_fill")]
 #[track_caller]
-pub fn index_fill(input: &Tensor, dim: i64, index: &Tensor, value: impl Into<Scalar>) -> Tensor {
-    expect(ops::index_fill(input, dim, index, value.into()))
+pub fn index_fill(input: &Tensor, dim: i64, index: &Tensor, value: impl Operand) -> Tensor {
+    expect(match value.number() {
+        Some(value) => ops::index_fill(input, dim, index, value),
+        None => ops::index_fill_tensor(input, dim, index, &*expect(value.operand())),
+    })
 }
 
 /// Sets the slices of a dimension at `index` to a zero-dim tensor's value.
@@ -8796,6 +8819,8 @@ pub fn le_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
 
 /// `self + weight * (end - self)` with one number as weight.
 ///
+/// A tensor as weight is taken too.
+///
 /// - Shapes: the input and `end` broadcast; the result has their common sizes.
 /// - Dtypes: floating point and complex numbers, both the same.
 /// - Errors: sizes that do not broadcast. operands of different dtypes. integers and bool.
@@ -8806,19 +8831,27 @@ pub fn le_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
 /// ```
 #[doc(alias = "torch.lerp")]
 #[track_caller]
-pub fn lerp(input: &Tensor, end: &Tensor, weight: impl Into<Scalar>) -> Tensor {
-    expect(ops::lerp(input, end, weight.into()))
+pub fn lerp(input: &Tensor, end: &Tensor, weight: impl Operand) -> Tensor {
+    expect(match weight.number() {
+        Some(weight) => ops::lerp(input, end, weight),
+        None => ops::lerp_tensor(input, end, &*expect(weight.operand())),
+    })
 }
 
 /// `self + weight * (end - self)` with one number as weight. Into `out`, which is resized where its shape differs.
+///
+/// A tensor as weight is taken too.
 ///
 /// - Shapes: the input and `end` broadcast; the result has their common sizes.
 /// - Dtypes: floating point and complex numbers, both the same.
 /// - Errors: sizes that do not broadcast. operands of different dtypes. integers and bool.
 #[doc(alias = "torch.lerp")]
 #[track_caller]
-pub fn lerp_out(input: &Tensor, end: &Tensor, weight: impl Into<Scalar>, out: &mut Tensor) {
-    expect(ops::lerp_out(input, end, weight.into(), out));
+pub fn lerp_out(input: &Tensor, end: &Tensor, weight: impl Operand, out: &mut Tensor) {
+    expect(match weight.number() {
+        Some(weight) => ops::lerp_out(input, end, weight, out),
+        None => ops::lerp_tensor_out(input, end, &*expect(weight.operand()), out),
+    });
 }
 
 /// `self + weight * (end - self)`.
@@ -9606,7 +9639,7 @@ pub fn lt_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
     expect(ops::lt_out(input, &other, out));
 }
 
-/// The input with a number where the mask is true.
+/// The input with a number, or the value of a zero-dim tensor, where the mask is true.
 ///
 /// - Shapes: input and mask broadcast; the result has their common sizes.
 /// - Dtypes: a bool mask; the result has the input's dtype.
@@ -9615,11 +9648,15 @@ pub fn lt_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
 /// ```text
 /// let x = torch::tensor([1, 2, 3]);
 /// assert_eq!(torch::masked_fill(&x, &x.gt(1), 0).to_vec::<i64>(), [1, 0, 0]);
+/// assert_eq!(torch::masked_fill(&x, &x.gt(1), &x.max()).to_vec::<i64>(), [1, 3, 3]);
 /// ```
 #[doc(alias = "torch.masked_fill")]
 #[track_caller]
-pub fn masked_fill(input: &Tensor, mask: &Tensor, value: impl Into<Scalar>) -> Tensor {
-    expect(ops::masked_fill(input, mask, value.into()))
+pub fn masked_fill(input: &Tensor, mask: &Tensor, value: impl Operand) -> Tensor {
+    expect(match value.number() {
+        Some(value) => ops::masked_fill(input, mask, value),
+        None => ops::masked_fill_tensor(input, mask, &*expect(value.operand())),
+    })
 }
 
 /// The input with a zero-dim tensor's value where the mask is true.

@@ -2302,7 +2302,7 @@ fn index_fill_slot(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> R
 }
 /// Type of [`INDEX_FILL`].
 pub type IndexFillFn = fn(&Tensor, i64, &Tensor, Scalar) -> Result<Tensor>;
-/// `index_fill.int_Scalar`: Sets the slices of a dimension at `index` to a number.
+/// `index_fill.int_Scalar`: Sets the slices of a dimension at `index` to a number, or to a zero-dim tensor's.
 pub static INDEX_FILL: Op<IndexFillFn> = Op::new(
     &INDEX_FILL_INFO,
     &[
@@ -2332,7 +2332,7 @@ pub(super) static INDEX_FILL_INFO: OpInfo = OpInfo {
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: index_fill_boxed,
-    doc: "Sets the slices of a dimension at `index` to a number.",
+    doc: "Sets the slices of a dimension at `index` to a number, or to a zero-dim tensor's.",
     grad: Differentiability::Formula,
     functional: None,
 };
@@ -2355,7 +2355,7 @@ fn index_fill_inplace_slot(self_: &Tensor, dim: i64, index: &Tensor, value: Scal
 }
 /// Type of [`INDEX_FILL_`].
 pub type IndexFillInplaceFn = fn(&Tensor, i64, &Tensor, Scalar) -> Result<()>;
-/// `index_fill_.int_Scalar`: Sets the slices of a dimension at `index` to a number.
+/// `index_fill_.int_Scalar`: Sets the slices of a dimension at `index` to a number, or to a zero-dim tensor's.
 pub static INDEX_FILL_: Op<IndexFillInplaceFn> = Op::new(
     &INDEX_FILL__INFO,
     &[
@@ -2385,7 +2385,7 @@ pub(super) static INDEX_FILL__INFO: OpInfo = OpInfo {
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: index_fill_inplace_boxed,
-    doc: "Sets the slices of a dimension at `index` to a number.",
+    doc: "Sets the slices of a dimension at `index` to a number, or to a zero-dim tensor's.",
     grad: Differentiability::Formula,
     functional: Some(&INDEX_FILL_INFO),
 };
@@ -2854,7 +2854,7 @@ fn masked_fill_kernel(self_: &Tensor, mask: &Tensor, value: Scalar) -> Result<Te
 }
 /// Type of [`MASKED_FILL`].
 pub type MaskedFillFn = fn(&Tensor, &Tensor, Scalar) -> Result<Tensor>;
-/// `masked_fill.Scalar`: The input with a number where the mask is true.
+/// `masked_fill.Scalar`: The input with a number, or the value of a zero-dim tensor, where the mask is true.
 pub static MASKED_FILL: Op<MaskedFillFn> = Op::new(
     &MASKED_FILL_INFO,
     &[
@@ -2883,7 +2883,7 @@ pub(super) static MASKED_FILL_INFO: OpInfo = OpInfo {
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: masked_fill_boxed,
-    doc: "The input with a number where the mask is true.",
+    doc: "The input with a number, or the value of a zero-dim tensor, where the mask is true.",
     grad: Differentiability::Formula,
     functional: None,
 };
@@ -2900,7 +2900,7 @@ fn masked_fill_inplace_kernel(self_: &Tensor, mask: &Tensor, value: Scalar) -> R
 }
 /// Type of [`MASKED_FILL_`].
 pub type MaskedFillInplaceFn = fn(&Tensor, &Tensor, Scalar) -> Result<()>;
-/// `masked_fill_.Scalar`: The input with a number where the mask is true.
+/// `masked_fill_.Scalar`: The input with a number, or the value of a zero-dim tensor, where the mask is true.
 pub static MASKED_FILL_: Op<MaskedFillInplaceFn> = Op::new(
     &MASKED_FILL__INFO,
     &[
@@ -2929,7 +2929,7 @@ pub(super) static MASKED_FILL__INFO: OpInfo = OpInfo {
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: masked_fill_inplace_boxed,
-    doc: "The input with a number where the mask is true.",
+    doc: "The input with a number, or the value of a zero-dim tensor, where the mask is true.",
     grad: Differentiability::Formula,
     functional: Some(&MASKED_FILL_INFO),
 };

@@ -1839,6 +1839,8 @@ impl Tensor {
 
     /// `min(x, max)`.
     ///
+    /// A tensor as bound is taken too.
+    ///
     /// - Shapes: any; the result has the input's sizes.
     /// - Dtypes: all but complex numbers; the result has the dtype that the input and the number promote to.
     /// - Errors: complex numbers.
@@ -1848,19 +1850,27 @@ impl Tensor {
     /// ```
     #[doc(alias = "torch.Tensor.clamp_max")]
     #[track_caller]
-    pub fn clamp_max(&self, max: impl Into<Scalar>) -> Tensor {
-        expect(ops::clamp_max(self, max.into()))
+    pub fn clamp_max(&self, max: impl Operand) -> Tensor {
+        expect(match max.number() {
+            Some(max) => ops::clamp_max(self, max),
+            None => ops::clamp_max_tensor(self, &*expect(max.operand())),
+        })
     }
 
     /// `min(x, max)`. In place: the first tensor takes the result.
+    ///
+    /// A tensor as bound is taken too.
     ///
     /// - Shapes: any; the result has the input's sizes.
     /// - Dtypes: all but complex numbers; the result has the dtype that the input and the number promote to.
     /// - Errors: complex numbers.
     #[doc(alias = "torch.Tensor.clamp_max_")]
     #[track_caller]
-    pub fn clamp_max_(&self, max: impl Into<Scalar>) -> &Self {
-        expect(ops::clamp_max_(self, max.into()));
+    pub fn clamp_max_(&self, max: impl Operand) -> &Self {
+        expect(match max.number() {
+            Some(max) => ops::clamp_max_(self, max),
+            None => ops::clamp_max_tensor_(self, &*expect(max.operand())),
+        });
         self
     }
 
@@ -1894,6 +1904,8 @@ impl Tensor {
 
     /// `max(x, min)`.
     ///
+    /// A tensor as bound is taken too.
+    ///
     /// - Shapes: any; the result has the input's sizes.
     /// - Dtypes: all but complex numbers; the result has the dtype that the input and the number promote to.
     /// - Errors: complex numbers.
@@ -1903,19 +1915,27 @@ impl Tensor {
     /// ```
     #[doc(alias = "torch.Tensor.clamp_min")]
     #[track_caller]
-    pub fn clamp_min(&self, min: impl Into<Scalar>) -> Tensor {
-        expect(ops::clamp_min(self, min.into()))
+    pub fn clamp_min(&self, min: impl Operand) -> Tensor {
+        expect(match min.number() {
+            Some(min) => ops::clamp_min(self, min),
+            None => ops::clamp_min_tensor(self, &*expect(min.operand())),
+        })
     }
 
     /// `max(x, min)`. In place: the first tensor takes the result.
+    ///
+    /// A tensor as bound is taken too.
     ///
     /// - Shapes: any; the result has the input's sizes.
     /// - Dtypes: all but complex numbers; the result has the dtype that the input and the number promote to.
     /// - Errors: complex numbers.
     #[doc(alias = "torch.Tensor.clamp_min_")]
     #[track_caller]
-    pub fn clamp_min_(&self, min: impl Into<Scalar>) -> &Self {
-        expect(ops::clamp_min_(self, min.into()));
+    pub fn clamp_min_(&self, min: impl Operand) -> &Self {
+        expect(match min.number() {
+            Some(min) => ops::clamp_min_(self, min),
+            None => ops::clamp_min_tensor_(self, &*expect(min.operand())),
+        });
         self
     }
 
@@ -3301,7 +3321,7 @@ impl Tensor {
         self
     }
 
-    /// Sets every element to `value`.
+    /// Sets every element to `value`, a number or a zero-dim tensor.
     ///
     /// - Shapes: any; the result has the input's sizes.
     /// - Dtypes: all; the result has the input's dtype.
@@ -3311,11 +3331,16 @@ impl Tensor {
     /// let x = torch::zeros(2);
     /// x.fill_(7);
     /// assert_eq!(x.to_vec::<f32>(), [7.0, 7.0]);
+    /// x.fill_(&torch::tensor(3));
+    /// assert_eq!(x.to_vec::<f32>(), [3.0, 3.0]);
     /// ```
     #[doc(alias = "torch.Tensor.fill_")]
     #[track_caller]
-    pub fn fill_(&self, value: impl Into<Scalar>) -> &Self {
-        expect(ops::fill_(self, value.into()));
+    pub fn fill_(&self, value: impl Operand) -> &Self {
+        expect(match value.number() {
+            Some(value) => ops::fill_(self, value),
+            None => ops::fill_tensor_(self, &*expect(value.operand())),
+        });
         self
     }
 
@@ -4297,7 +4322,7 @@ impl Tensor {
         self
     }
 
-    /// Sets the slices of a dimension at `index` to a number.
+    /// Sets the slices of a dimension at `index` to a number, or to a zero-dim tensor's.
     ///
     /// - Shapes: a vector of indices; the result has the input's sizes.
     /// - Dtypes: int64 indices; all dtypes of elements, the result has the input's.
@@ -4309,19 +4334,25 @@ impl Tensor {
     /// ```
     #[doc(alias = "torch.Tensor.index_fill")]
     #[track_caller]
-    pub fn index_fill(&self, dim: i64, index: &Tensor, value: impl Into<Scalar>) -> Tensor {
-        expect(ops::index_fill(self, dim, index, value.into()))
+    pub fn index_fill(&self, dim: i64, index: &Tensor, value: impl Operand) -> Tensor {
+        expect(match value.number() {
+            Some(value) => ops::index_fill(self, dim, index, value),
+            None => ops::index_fill_tensor(self, dim, index, &*expect(value.operand())),
+        })
     }
 
-    /// Sets the slices of a dimension at `index` to a number. In place: the first tensor takes the result.
+    /// Sets the slices of a dimension at `index` to a number, or to a zero-dim tensor's. In place: the first tensor takes the result.
     ///
     /// - Shapes: a vector of indices; the result has the input's sizes.
     /// - Dtypes: int64 indices; all dtypes of elements, the result has the input's.
     /// - Errors: an index out of range. indices that are not int64.
     #[doc(alias = "torch.Tensor.index_fill_")]
     #[track_caller]
-    pub fn index_fill_(&self, dim: i64, index: &Tensor, value: impl Into<Scalar>) -> &Self {
-        expect(ops::index_fill_(self, dim, index, value.into()));
+    pub fn index_fill_(&self, dim: i64, index: &Tensor, value: impl Operand) -> &Self {
+        expect(match value.number() {
+            Some(value) => ops::index_fill_(self, dim, index, value),
+            None => ops::index_fill_tensor_(self, dim, index, &*expect(value.operand())),
+        });
         self
     }
 
@@ -4798,6 +4829,8 @@ impl Tensor {
 
     /// `self + weight * (end - self)` with one number as weight.
     ///
+    /// A tensor as weight is taken too.
+    ///
     /// - Shapes: the input and `end` broadcast; the result has their common sizes.
     /// - Dtypes: floating point and complex numbers, both the same.
     /// - Errors: sizes that do not broadcast. operands of different dtypes. integers and bool.
@@ -4808,19 +4841,27 @@ impl Tensor {
     /// ```
     #[doc(alias = "torch.Tensor.lerp")]
     #[track_caller]
-    pub fn lerp(&self, end: &Tensor, weight: impl Into<Scalar>) -> Tensor {
-        expect(ops::lerp(self, end, weight.into()))
+    pub fn lerp(&self, end: &Tensor, weight: impl Operand) -> Tensor {
+        expect(match weight.number() {
+            Some(weight) => ops::lerp(self, end, weight),
+            None => ops::lerp_tensor(self, end, &*expect(weight.operand())),
+        })
     }
 
     /// `self + weight * (end - self)` with one number as weight. In place: the first tensor takes the result.
+    ///
+    /// A tensor as weight is taken too.
     ///
     /// - Shapes: the input and `end` broadcast; the result has their common sizes.
     /// - Dtypes: floating point and complex numbers, both the same.
     /// - Errors: sizes that do not broadcast. operands of different dtypes. integers and bool.
     #[doc(alias = "torch.Tensor.lerp_")]
     #[track_caller]
-    pub fn lerp_(&self, end: &Tensor, weight: impl Into<Scalar>) -> &Self {
-        expect(ops::lerp_(self, end, weight.into()));
+    pub fn lerp_(&self, end: &Tensor, weight: impl Operand) -> &Self {
+        expect(match weight.number() {
+            Some(weight) => ops::lerp_(self, end, weight),
+            None => ops::lerp_tensor_(self, end, &*expect(weight.operand())),
+        });
         self
     }
 
@@ -5400,7 +5441,7 @@ impl Tensor {
         self
     }
 
-    /// The input with a number where the mask is true.
+    /// The input with a number, or the value of a zero-dim tensor, where the mask is true.
     ///
     /// - Shapes: input and mask broadcast; the result has their common sizes.
     /// - Dtypes: a bool mask; the result has the input's dtype.
@@ -5409,22 +5450,29 @@ impl Tensor {
     /// ```text
     /// let x = torch::tensor([1, 2, 3]);
     /// assert_eq!(torch::masked_fill(&x, &x.gt(1), 0).to_vec::<i64>(), [1, 0, 0]);
+    /// assert_eq!(torch::masked_fill(&x, &x.gt(1), &x.max()).to_vec::<i64>(), [1, 3, 3]);
     /// ```
     #[doc(alias = "torch.Tensor.masked_fill")]
     #[track_caller]
-    pub fn masked_fill(&self, mask: &Tensor, value: impl Into<Scalar>) -> Tensor {
-        expect(ops::masked_fill(self, mask, value.into()))
+    pub fn masked_fill(&self, mask: &Tensor, value: impl Operand) -> Tensor {
+        expect(match value.number() {
+            Some(value) => ops::masked_fill(self, mask, value),
+            None => ops::masked_fill_tensor(self, mask, &*expect(value.operand())),
+        })
     }
 
-    /// The input with a number where the mask is true. In place: the first tensor takes the result.
+    /// The input with a number, or the value of a zero-dim tensor, where the mask is true. In place: the first tensor takes the result.
     ///
     /// - Shapes: input and mask broadcast; the result has their common sizes.
     /// - Dtypes: a bool mask; the result has the input's dtype.
     /// - Errors: sizes that do not broadcast. a mask that is not bool. a number that the dtype cannot hold.
     #[doc(alias = "torch.Tensor.masked_fill_")]
     #[track_caller]
-    pub fn masked_fill_(&self, mask: &Tensor, value: impl Into<Scalar>) -> &Self {
-        expect(ops::masked_fill_(self, mask, value.into()));
+    pub fn masked_fill_(&self, mask: &Tensor, value: impl Operand) -> &Self {
+        expect(match value.number() {
+            Some(value) => ops::masked_fill_(self, mask, value),
+            None => ops::masked_fill_tensor_(self, mask, &*expect(value.operand())),
+        });
         self
     }
 

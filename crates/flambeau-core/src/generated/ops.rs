@@ -867,6 +867,8 @@ pub fn clamp_min_tensor_out(self_: &Tensor, min: &Tensor, out: &mut Tensor) -> R
 
 /// `max(x, min)`.
 ///
+/// A tensor as bound is taken too.
+///
 /// - Shapes: any; the result has the input's sizes.
 /// - Dtypes: all but complex numbers; the result has the dtype that the input and the number promote to.
 /// - Errors: complex numbers.
@@ -885,6 +887,8 @@ pub fn clamp_min(self_: &Tensor, min: Scalar) -> Result<Tensor> {
 
 /// `max(x, min)`. In place: the first tensor takes the result.
 ///
+/// A tensor as bound is taken too.
+///
 /// - Shapes: any; the result has the input's sizes.
 /// - Dtypes: all but complex numbers; the result has the dtype that the input and the number promote to.
 /// - Errors: complex numbers.
@@ -898,6 +902,8 @@ pub fn clamp_min_(self_: &Tensor, min: Scalar) -> Result<()> {
 }
 
 /// `max(x, min)`. Into `out`, which is resized where its shape differs.
+///
+/// A tensor as bound is taken too.
 ///
 /// - Shapes: any; the result has the input's sizes.
 /// - Dtypes: all but complex numbers; the result has the dtype that the input and the number promote to.
@@ -960,6 +966,8 @@ pub fn clamp_max_tensor_out(self_: &Tensor, max: &Tensor, out: &mut Tensor) -> R
 
 /// `min(x, max)`.
 ///
+/// A tensor as bound is taken too.
+///
 /// - Shapes: any; the result has the input's sizes.
 /// - Dtypes: all but complex numbers; the result has the dtype that the input and the number promote to.
 /// - Errors: complex numbers.
@@ -978,6 +986,8 @@ pub fn clamp_max(self_: &Tensor, max: Scalar) -> Result<Tensor> {
 
 /// `min(x, max)`. In place: the first tensor takes the result.
 ///
+/// A tensor as bound is taken too.
+///
 /// - Shapes: any; the result has the input's sizes.
 /// - Dtypes: all but complex numbers; the result has the dtype that the input and the number promote to.
 /// - Errors: complex numbers.
@@ -991,6 +1001,8 @@ pub fn clamp_max_(self_: &Tensor, max: Scalar) -> Result<()> {
 }
 
 /// `min(x, max)`. Into `out`, which is resized where its shape differs.
+///
+/// A tensor as bound is taken too.
 ///
 /// - Shapes: any; the result has the input's sizes.
 /// - Dtypes: all but complex numbers; the result has the dtype that the input and the number promote to.
@@ -1055,6 +1067,8 @@ pub fn lerp_tensor_out(self_: &Tensor, end: &Tensor, weight: &Tensor, out: &mut 
 
 /// `self + weight * (end - self)` with one number as weight.
 ///
+/// A tensor as weight is taken too.
+///
 /// - Shapes: the input and `end` broadcast; the result has their common sizes.
 /// - Dtypes: floating point and complex numbers, both the same.
 /// - Errors: sizes that do not broadcast. operands of different dtypes. integers and bool.
@@ -1074,6 +1088,8 @@ pub fn lerp(self_: &Tensor, end: &Tensor, weight: Scalar) -> Result<Tensor> {
 
 /// `self + weight * (end - self)` with one number as weight. In place: the first tensor takes the result.
 ///
+/// A tensor as weight is taken too.
+///
 /// - Shapes: the input and `end` broadcast; the result has their common sizes.
 /// - Dtypes: floating point and complex numbers, both the same.
 /// - Errors: sizes that do not broadcast. operands of different dtypes. integers and bool.
@@ -1087,6 +1103,8 @@ pub fn lerp_(self_: &Tensor, end: &Tensor, weight: Scalar) -> Result<()> {
 }
 
 /// `self + weight * (end - self)` with one number as weight. Into `out`, which is resized where its shape differs.
+///
+/// A tensor as weight is taken too.
 ///
 /// - Shapes: the input and `end` broadcast; the result has their common sizes.
 /// - Dtypes: floating point and complex numbers, both the same.
@@ -4393,7 +4411,7 @@ pub fn full_like(
     }
 }
 
-/// Sets every element to `value`.
+/// Sets every element to `value`, a number or a zero-dim tensor.
 ///
 /// - Shapes: any; the result has the input's sizes.
 /// - Dtypes: all; the result has the input's dtype.
@@ -4403,6 +4421,8 @@ pub fn full_like(
 /// let x = torch::zeros(2);
 /// x.fill_(7);
 /// assert_eq!(x.to_vec::<f32>(), [7.0, 7.0]);
+/// x.fill_(&torch::tensor(3));
+/// assert_eq!(x.to_vec::<f32>(), [3.0, 3.0]);
 /// ```
 #[doc(alias = "torch.Tensor.fill_")]
 pub fn fill_(self_: &Tensor, value: Scalar) -> Result<()> {
@@ -6696,7 +6716,7 @@ pub fn index_copy_out(
     }
 }
 
-/// Sets the slices of a dimension at `index` to a number.
+/// Sets the slices of a dimension at `index` to a number, or to a zero-dim tensor's.
 ///
 /// - Shapes: a vector of indices; the result has the input's sizes.
 /// - Dtypes: int64 indices; all dtypes of elements, the result has the input's.
@@ -6715,7 +6735,7 @@ pub fn index_fill(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Re
     }
 }
 
-/// Sets the slices of a dimension at `index` to a number. In place: the first tensor takes the result.
+/// Sets the slices of a dimension at `index` to a number, or to a zero-dim tensor's. In place: the first tensor takes the result.
 ///
 /// - Shapes: a vector of indices; the result has the input's sizes.
 /// - Dtypes: int64 indices; all dtypes of elements, the result has the input's.
@@ -6872,7 +6892,7 @@ pub fn masked_select_out(self_: &Tensor, mask: &Tensor, out: &mut Tensor) -> Res
     }
 }
 
-/// The input with a number where the mask is true.
+/// The input with a number, or the value of a zero-dim tensor, where the mask is true.
 ///
 /// - Shapes: input and mask broadcast; the result has their common sizes.
 /// - Dtypes: a bool mask; the result has the input's dtype.
@@ -6881,6 +6901,7 @@ pub fn masked_select_out(self_: &Tensor, mask: &Tensor, out: &mut Tensor) -> Res
 /// ```text
 /// let x = torch::tensor([1, 2, 3]);
 /// assert_eq!(torch::masked_fill(&x, &x.gt(1), 0).to_vec::<i64>(), [1, 0, 0]);
+/// assert_eq!(torch::masked_fill(&x, &x.gt(1), &x.max()).to_vec::<i64>(), [1, 3, 3]);
 /// ```
 #[doc(alias = "torch.masked_fill")]
 #[doc(alias = "torch.Tensor.masked_fill")]
@@ -6891,7 +6912,7 @@ pub fn masked_fill(self_: &Tensor, mask: &Tensor, value: Scalar) -> Result<Tenso
     }
 }
 
-/// The input with a number where the mask is true. In place: the first tensor takes the result.
+/// The input with a number, or the value of a zero-dim tensor, where the mask is true. In place: the first tensor takes the result.
 ///
 /// - Shapes: input and mask broadcast; the result has their common sizes.
 /// - Dtypes: a bool mask; the result has the input's dtype.

@@ -1,7 +1,8 @@
 //! Hooks: lists that can lose entries at any time, and what of them sits on nodes.
 
 use crate::tensor::geometry::fmt_sizes;
-use crate::tensor::graph::{Edge, Node, NodeHeader, TensorHook};
+pub use crate::tensor::graph::RemovableHandle;
+use crate::tensor::graph::{Edge, Node, NodeHeader, Remove, TensorHook};
 use crate::types::order::{Mutex, MutexGuard, none_held};
 use crate::{Error, Result, Tensor};
 use smallvec::SmallVec;
@@ -31,48 +32,13 @@ type TensorHookFn = dyn Fn(&Tensor) -> Option<Tensor> + Send + Sync;
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
 struct Entry<F: ?Sized> {
-    id: u64,
     f: Mutex<Option<Arc<F>>>,
-}
-/// A hook on its way out; dropping it removes it for those who still have it in their hands.
-pub struct Removed<F: ?Sized + Send + Sync>(Arc<Entry<F>>);
-impl<F: ?Sized + Send + Sync> Drop for Removed<F> {
-    fn drop(&mut self) {
-        self.0.remove();
-    }
-}
-trait Remove: Send + Sync {
-    fn remove(&self);
 }
 impl<F: ?Sized + Send + Sync> Remove for Entry<F> {
     fn remove(&self) {
         // dropped after the lock is given back: it is the user's closure
         let f = lock(&self.f).take();
         drop(f);
-    }
-}
-
-/// Removes a hook when asked to; dropping the handle leaves the hook in place.
-#[doc(alias = "torch.utils.hooks.RemovableHandle")]
-pub struct RemovableHandle {
-    id: u64,
-    entries: SmallVec<[Weak<dyn Remove>; 1]>,
-}
-impl RemovableHandle {
-    /// Removes the hook. Doing so twice, or after the tensor is gone, does nothing.
-    pub fn remove(&self) {
-        for e in self.entries.iter().filter_map(Weak::upgrade) {
-            e.remove();
-        }
-    }
-    /// Number of the hook, unique in the process.
-    pub fn id(&self) -> u64 {
-        self.id
-    }
-    /// One handle for all.
-    pub fn merge(all: Vec<RemovableHandle>) -> RemovableHandle {
-        let id = all.first().map_or(0, |h| h.id);
-        RemovableHandle { id, entries: all.into_iter().flat_map(|h| h.entries).collect() }
     }
 }
 
@@ -94,10 +60,10 @@ impl<F: ?Sized + Send + Sync + 'static> HookList<F> {
     }
     fn insert(&mut self, at: usize, f: Arc<F>) -> RemovableHandle {
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        let e = Arc::new(Entry { id, f: Mutex::new(Some(f)) });
+        let e = Arc::new(Entry { f: Mutex::new(Some(f)) });
         let weak: Weak<dyn Remove> = Arc::downgrade(&(e.clone() as Arc<dyn Remove>));
         self.0.insert(at, e);
-        RemovableHandle { id, entries: SmallVec::from_elem(weak, 1) }
+        RemovableHandle::new(id, weak)
     }
     /// The hooks that are still there, in their order.
     pub fn live(&mut self) -> SmallVec<[Arc<F>; 2]> {
@@ -110,12 +76,6 @@ impl<F: ?Sized + Send + Sync + 'static> HookList<F> {
             None => false,
         });
         out
-    }
-    /// Takes a hook out: the caller drops it, without the lock that the list is under.
-    #[must_use]
-    pub fn remove(&mut self, id: u64) -> Option<Removed<F>> {
-        let i = self.0.iter().position(|e| e.id == id)?;
-        Some(Removed(self.0.remove(i)))
     }
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -164,13 +124,6 @@ pub fn on_node(e: &Edge, hook: TensorHook) -> RemovableHandle {
         }
     };
     hooks.tensor[i].1.add(hook)
-}
-pub fn remove_from_node(e: &Edge, id: u64) {
-    if let Some(x) = extra(&**e.node()) {
-        let removed: SmallVec<[_; 1]> =
-            lock(&x.hooks).tensor.iter_mut().filter_map(|(_, list)| list.remove(id)).collect();
-        drop(removed);
-    }
 }
 /// Puts the gradient that arrives at an edge into `slot`, after all other hooks.
 pub fn retain(e: &Edge, slot: &Arc<GradSlot>) {

@@ -440,13 +440,3 @@ pub fn register_hook(t: &Tensor, hook: TensorHook) -> Result<hooks::RemovableHan
         }
     })
 }
-
-pub fn remove_hook(t: &Tensor, id: u64) {
-    // what the hook holds is dropped without the lock
-    let removed = get(t).and_then(|s| s.lock().hooks.remove(id));
-    if removed.is_none() {
-        for e in history(t).iter().chain(t.first_edge()) {
-            hooks::remove_from_node(e, id);
-        }
-    }
-}

@@ -14,7 +14,7 @@ use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError, Weak};
 
 /// What the engine must know of one output of a node to check and shape the gradient that flows into it.
 #[derive(Clone, Debug)]
@@ -263,10 +263,8 @@ pub struct Engine {
     pub set_grad: fn(&Tensor, Option<Tensor>) -> Result<()>,
     /// `retain_grad()`
     pub retain_grad: fn(&Tensor) -> Result<()>,
-    /// `register_hook(f)`; the number identifies the hook for removal
-    pub register_hook: fn(&Tensor, TensorHook) -> Result<u64>,
-    /// Removes a hook.
-    pub remove_hook: fn(&Tensor, u64),
+    /// `register_hook(f)`
+    pub register_hook: fn(&Tensor, TensorHook) -> Result<RemovableHandle>,
     /// `detach_()`
     pub detach_: fn(&Tensor) -> Result<()>,
     /// Refuses `out=` where gradients would be lost: name of the operator, inputs, outputs
@@ -275,6 +273,38 @@ pub struct Engine {
     pub check_inplace: fn(&Tensor) -> Result<()>,
     /// The current history edge of a tensor whose history was rewritten in place.
     pub rebased_edge: fn(&Tensor) -> Option<Edge>,
+}
+
+/// A hook that can be taken out at any time.
+pub(crate) trait Remove: Send + Sync {
+    fn remove(&self);
+}
+/// Removes a hook when asked to; dropping the handle leaves the hook in place.
+#[doc(alias = "torch.utils.hooks.RemovableHandle")]
+pub struct RemovableHandle {
+    id: u64,
+    entries: SmallVec<[Weak<dyn Remove>; 1]>,
+}
+impl RemovableHandle {
+    /// Of a hook and its number.
+    pub(crate) fn new(id: u64, hook: Weak<dyn Remove>) -> RemovableHandle {
+        RemovableHandle { id, entries: SmallVec::from_elem(hook, 1) }
+    }
+    /// Removes the hook. Doing so twice, or after the tensor is gone, does nothing.
+    pub fn remove(&self) {
+        for e in self.entries.iter().filter_map(Weak::upgrade) {
+            e.remove();
+        }
+    }
+    /// Number of the hook, unique in the process.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+    /// One handle for all.
+    pub fn merge(all: Vec<RemovableHandle>) -> RemovableHandle {
+        let id = all.first().map_or(0, |h| h.id);
+        RemovableHandle { id, entries: all.into_iter().flat_map(|h| h.entries).collect() }
+    }
 }
 
 /// A hook on a tensor's gradient: may return another gradient in its place.

@@ -359,19 +359,28 @@ unsafe fn sums<T: Packed, const R: usize, const N: usize>(
     }
     // SAFETY: the machine has AVX2, and all places are the caller's promise; what is read and written of C ends at column n.
     unsafe {
-        let mut sums = [[T::V::splat(T::ZERO); N]; R];
+        // Rows are written out, and not looped over: debug builds, which unroll nothing, keep the sums in registers so.
+        let mut sums = [[T::V::splat(T::ZERO); VECTORS]; ROWS];
+        macro_rules! rows {
+            (|$i:ident| $row:expr) => { rows!(@ $i $row; 0 1 2 3 4 5) };
+            (@ $i:ident $row:expr; $($n:literal)*) => {$(
+                if $n < R {
+                    let $i = $n;
+                    $row
+                }
+            )*};
+        }
         macro_rules! term {
             ($at:expr) => {{
-                let mut v = [T::V::splat(T::ZERO); N];
-                for (j, v) in v.iter_mut().enumerate() {
-                    *v = T::V::load(b.add($at * cols + j * lanes));
-                }
-                for (i, sums) in sums.iter_mut().enumerate() {
+                let v = T::V::load(b.add($at * cols));
+                let w = if N > 1 { T::V::load(b.add($at * cols + lanes)) } else { v };
+                rows!(|i| {
                     let s = T::V::splat(*a.add($at * ROWS + i));
-                    for (sum, v) in sums.iter_mut().zip(v) {
-                        *sum = s.fma(v, *sum);
+                    sums[i][0] = s.fma(v, sums[i][0]);
+                    if N > 1 {
+                        sums[i][1] = s.fma(w, sums[i][1]);
                     }
-                }
+                });
             }};
         }
         for _ in 0..k / 4 {
@@ -387,19 +396,23 @@ unsafe fn sums<T: Packed, const R: usize, const N: usize>(
             term!(0);
             (a, b) = (a.add(ROWS), b.add(cols));
         }
-        for (i, sums) in sums.into_iter().enumerate() {
-            for (j, mut sum) in sums.into_iter().enumerate() {
-                let (to, left) = (c.add(i * ldc + j * lanes), n - j * lanes);
-                if add {
-                    let old = if left >= lanes {
-                        T::V::load(to)
-                    } else {
-                        T::V::load_where(T::V::lanes(0, left as isize), to)
-                    };
-                    sum = sum.add(old);
-                }
-                sum.store_first(to, left.min(lanes));
+        let put = |mut sum: T::V, to: *mut T, left: usize| {
+            if add {
+                let old = if left >= lanes {
+                    T::V::load(to)
+                } else {
+                    T::V::load_where(T::V::lanes(0, left as isize), to)
+                };
+                sum = sum.add(old);
             }
-        }
+            sum.store_first(to, left.min(lanes));
+        };
+        rows!(|i| {
+            let to = c.add(i * ldc);
+            put(sums[i][0], to, n);
+            if N > 1 {
+                put(sums[i][1], to.add(lanes), n - lanes);
+            }
+        });
     }
 }

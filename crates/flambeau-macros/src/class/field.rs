@@ -32,9 +32,21 @@ fn option_inner(t: &Type) -> Option<Type> {
 fn is_own(a: &syn::Attribute) -> bool {
     a.path().is_ident("default") || a.path().is_ident("positional")
 }
-/// Takes the attributes away that are for `#[class]`.
+/// Takes the attributes away that are for `#[class]`; the default becomes a part of the documentation.
 pub fn strip(f: &mut syn::Field) {
+    let told = default_text(f);
     f.attrs.retain(|a| !is_own(a));
+    f.attrs.extend(told);
+}
+/// What the documentation says of the default, if there is one.
+fn default_text(f: &syn::Field) -> Option<syn::Attribute> {
+    let given = f.attrs.iter().find(|a| a.path().is_ident("default"));
+    let text = match given {
+        Some(a) => a.parse_args::<TokenStream>().ok()?.to_string(),
+        None => option_inner(&f.ty).map(|_| "None".to_owned())?,
+    };
+    let text = format!(" Default: `{text}`.");
+    Some(syn::parse_quote!(#[doc = #text]))
 }
 
 impl Field {
@@ -52,7 +64,13 @@ impl Field {
             (None, None) => None,
         };
         Ok(Field {
-            docs: f.attrs.iter().filter(|a| a.path().is_ident("doc")).cloned().collect(),
+            docs: f
+                .attrs
+                .iter()
+                .filter(|a| a.path().is_ident("doc"))
+                .cloned()
+                .chain(default_text(f))
+                .collect(),
             positional: attribute("positional").is_some() || default.is_none(),
             nullable: inner.is_some() && attribute("default").is_some(),
             ident,

@@ -186,6 +186,16 @@ impl Class {
         let required = self.required().map(|f| &f.ident);
         let doc_new = format!("A `{class}` with the documented defaults; all keywords are on [`{name}`].");
         let doc_build = format!("Builds the `{class}`.");
+        let default = self.required().next().is_none().then(|| {
+            quote! {
+                impl ::std::default::Default for #target {
+                    #[track_caller]
+                    fn default() -> Self {
+                        #name::new().build()
+                    }
+                }
+            }
+        });
         Some(quote! {
             impl #name {
                 #[doc = #doc_build]
@@ -209,6 +219,7 @@ impl Class {
                     #name::new(#(#required),*) #(#set)* .build()
                 }
             }
+            #default
         })
     }
     /// Reading and writing of arguments by name.

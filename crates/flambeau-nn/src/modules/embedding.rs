@@ -54,6 +54,15 @@ pub struct EmbeddingOptions {
 
 /// A table of vectors that integers are looked up in: indices of any shape `(*)`, output `(*, embedding_dim)`. Rows
 /// start normally distributed.
+///
+/// ```
+/// use torch::{nn, prelude::*};
+///
+/// let words = nn::EmbeddingOptions::new(10, 3).padding_idx(0).build();
+/// let sentence = torch::tensor([[4, 2, 0]]);
+/// assert_eq!(words.call(&sentence).sizes(), [1, 3, 3]);
+/// assert_eq!(words.weight.i(0).to_vec::<f32>(), [0.0; 3]);
+/// ```
 #[derive(Debug, Module)]
 pub struct Embedding {
     base: Base,

@@ -22,6 +22,13 @@ fn identity(_: &[Value], _: &Kwargs) -> Result<ObjectRef> {
 }
 plain!(
     /// Gives its input.
+    ///
+    /// ```
+    /// use torch::{nn, prelude::*};
+    ///
+    /// let x = torch::ones([2]);
+    /// assert!(nn::Identity::new().call(&x).equal(&x));
+    /// ```
     Identity, IdentityOptions
 );
 layer!(Identity, |_m, x| Ok(x.clone()));
@@ -39,6 +46,16 @@ pub struct LinearOptions {
 
 /// `y = x A^T + b`: input `(*, in_features)`, output `(*, out_features)`. Weight and bias start uniform within
 /// `1 / sqrt(in_features)`.
+///
+/// ```
+/// use torch::{nn, prelude::*};
+///
+/// let layer = nn::Linear::new(3, 2);
+/// assert_eq!(layer.call(&torch::zeros([5, 3])).sizes(), [5, 2]);
+/// assert_eq!((layer.weight.sizes(), layer.bias().sizes()), (&[2, 3][..], &[2][..]));
+/// let plain = nn::LinearOptions::new(3, 2).bias(false).build();
+/// assert!(plain.bias.is_none());
+/// ```
 #[derive(Debug, Module)]
 pub struct Linear {
     pub(super) base: Base,
@@ -81,6 +98,13 @@ pub struct BilinearOptions {
     pub bias: bool,
 }
 /// `y = x1^T A x2 + b`.
+///
+/// ```
+/// use torch::{nn, prelude::*};
+///
+/// let layer = nn::Bilinear::new(2, 3, 4);
+/// assert_eq!(layer.call(&torch::zeros([5, 2]), &torch::zeros([5, 3])).sizes(), [5, 4]);
+/// ```
 #[derive(Debug, Module)]
 pub struct Bilinear {
     base: Base,

@@ -82,13 +82,34 @@ macro_rules! upsample {
 }
 upsample! {
     /// Resamples the spatial dimensions of `(N, C, *)`, one to three of them.
+    ///
+    /// ```
+    /// use torch::{nn, prelude::*};
+    ///
+    /// let up = nn::UpsampleOptions::new().scale_factor(2).mode("bilinear").align_corners(false).build();
+    /// assert_eq!(up.call(&torch::zeros([1, 3, 4, 4])).sizes(), [1, 3, 8, 8]);
+    /// ```
     Upsample UpsampleOptions "torch.nn.Upsample"
         (/** `"nearest"`, `"nearest-exact"`, `"linear"`, `"bilinear"`, `"bicubic"`, `"trilinear"` or `"area"`. */ #[default("nearest")] mode: String,
          /** Whether the corners of input and output are one. */ align_corners: Option<bool>,
          /** Whether the factor is computed again from the output's sizes. */ recompute_scale_factor: Option<bool>)
         |o| &o.mode, o.align_corners, o.recompute_scale_factor;
     /// Resamples the two spatial dimensions of `(N, C, H, W)` by their nearest elements.
+    ///
+    /// ```
+    /// use torch::{nn, prelude::*};
+    ///
+    /// let up = nn::UpsamplingNearest2dOptions::new().scale_factor(2).build();
+    /// assert_eq!(up.call(&torch::zeros([1, 3, 4, 4])).sizes(), [1, 3, 8, 8]);
+    /// ```
     UpsamplingNearest2d UpsamplingNearest2dOptions "torch.nn.UpsamplingNearest2d" () |o| "nearest", None, None;
     /// Resamples the two spatial dimensions of `(N, C, H, W)` linearly, with the corners kept.
+    ///
+    /// ```
+    /// use torch::{nn, prelude::*};
+    ///
+    /// let up = nn::UpsamplingBilinear2dOptions::new().size([5, 7]).build();
+    /// assert_eq!(up.call(&torch::zeros([1, 3, 4, 4])).sizes(), [1, 3, 5, 7]);
+    /// ```
     UpsamplingBilinear2d UpsamplingBilinear2dOptions "torch.nn.UpsamplingBilinear2d" () |o| "bilinear", Some(true), None;
 }

@@ -1,8 +1,12 @@
 //! A convolution or linear map and the batch normalisation after it as one layer.
 
 use crate::module::Module;
-use crate::modules::{BatchNorm1d, BatchNorm2d, BatchNorm3d, Conv1d, Conv2d, Conv3d, Linear};
+use crate::modules::{
+    BatchNorm1d, BatchNorm2d, BatchNorm3d, Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d,
+    ConvTranspose3d, Linear,
+};
 use crate::parameter::Parameter;
+use flambeau_core::api::ergonomic::expect;
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{Device, Error, Result, Scalar, Tensor, ensure, ops};
 
@@ -32,6 +36,8 @@ pub trait BatchNorm: Module {
 }
 /// A convolution.
 pub trait Convolution: Module + Sized {
+    /// Whether it is a transposed one, whose weight begins with the channels of the input.
+    const TRANSPOSED: bool;
     /// Weight and bias.
     fn weights(&self) -> (&Parameter, Option<&Parameter>);
     /// The same layer with others.
@@ -61,8 +67,9 @@ macro_rules! norms {
 }
 norms!(BatchNorm1d, BatchNorm2d, BatchNorm3d);
 macro_rules! layers {
-    ($($t:ty),*) => {$(
+    ($($t:ty, $transposed:literal;)*) => {$(
         impl Convolution for $t {
+            const TRANSPOSED: bool = $transposed;
             fn weights(&self) -> (&Parameter, Option<&Parameter>) {
                 (&self.weight, self.bias.as_ref())
             }
@@ -78,7 +85,15 @@ macro_rules! layers {
         }
     )*};
 }
-layers!(Conv1d, Conv2d, Conv3d, Linear);
+layers! {
+    Conv1d, false;
+    Conv2d, false;
+    Conv3d, false;
+    ConvTranspose1d, true;
+    ConvTranspose2d, true;
+    ConvTranspose3d, true;
+    Linear, false;
+}
 
 fn zeros_like(t: &Tensor) -> Result<Tensor> {
     ops::zeros_like(t, None, None, None, None, None)
@@ -142,12 +157,29 @@ fn both_in_eval(a: &dyn Module, b: &dyn Module) -> Result<()> {
     ensure!(!a.is_training() && !b.is_training(), Assertion, "Fusion only for eval!");
     Ok(())
 }
-/// One convolution that computes what a convolution and the batch normalisation after it do in evaluation mode.
+/// One convolution, transposed or not, that computes what a convolution and the batch normalisation after it do in evaluation mode.
+///
+/// ```
+/// use torch::{nn, prelude::*};
+///
+/// let (conv, bn) = (nn::Conv2d::new(1, 4, 3), nn::BatchNorm2d::new(4));
+/// conv.eval();
+/// bn.eval();
+/// let fused = nn::utils::fuse_conv_bn_eval(&conv, &bn);
+/// let x = torch::randn([2, 1, 5, 5]);
+/// assert!((fused.call(&x) - bn.call(&conv.call(&x))).abs().max().item::<f32>() < 1e-5);
+/// ```
+///
+/// Panics with the text of [`try_fuse_conv_bn_eval`]'s error.
+#[doc(alias = "torch.nn.utils.fuse_conv_bn_eval")]
+#[track_caller]
+pub fn fuse_conv_bn_eval<C: Convolution>(conv: &C, bn: &impl BatchNorm) -> C {
+    expect(try_fuse_conv_bn_eval(conv, bn, C::TRANSPOSED))
+}
+/// [`fuse_conv_bn_eval`] with all arguments, and an error instead of a panic.
 ///
 /// # Errors
 /// A layer in training mode; a normalisation without statistics.
-#[doc(alias = "torch.nn.utils.fuse_conv_bn_eval")]
-#[flambeau_macros::short]
 pub fn try_fuse_conv_bn_eval<C: Convolution>(conv: &C, bn: &impl BatchNorm, transpose: bool) -> Result<C> {
     both_in_eval(conv.as_module(), bn.as_module())?;
     let (weight, bias) = conv.weights();

@@ -141,9 +141,16 @@ fn fused_layers_compute_the_same() {
     let e = utils::try_fuse_conv_bn_eval(conv, bn, false).unwrap_err();
     assert_eq!(e.message(), "Fusion only for eval!");
     net.eval();
-    let fused = utils::try_fuse_conv_bn_eval(conv, bn, false).unwrap();
+    let fused = utils::fuse_conv_bn_eval(conv, bn);
     assert!(!fused.is_training() && fused.weight.requires_grad());
     for (a, b) in fused.call(&x).to_vec::<f32>().iter().zip(net.call(&x).to_vec::<f32>()) {
+        assert!((a - b).abs() < 1e-5, "{a} {b}");
+    }
+    let (up, bn) = (nn::ConvTranspose2d::new(2, 3, 2), nn::BatchNorm2d::new(3));
+    up.eval();
+    bn.eval();
+    let (fused, apart) = (utils::fuse_conv_bn_eval(&up, &bn).call(&x), bn.call(&up.call(&x)));
+    for (a, b) in fused.to_vec::<f32>().iter().zip(apart.to_vec::<f32>()) {
         assert!((a - b).abs() < 1e-5, "{a} {b}");
     }
     let (linear, bn) = (nn::Linear::new(2, 3), nn::BatchNorm1d::new(3));

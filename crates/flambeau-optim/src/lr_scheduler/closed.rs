@@ -30,6 +30,21 @@ pub struct StepLROptions {
     pub gamma: f64,
 }
 /// Multiplies the learning rates by `gamma` every `step_size` steps.
+///
+/// ```
+/// use torch::optim::lr_scheduler::StepLR;
+/// use torch::{nn, optim, prelude::*};
+///
+/// let mut optimizer = optim::SGD::new(nn::Linear::new(2, 1).parameters(), 0.8);
+/// let mut schedule = StepLR::new(&mut optimizer, 2, 0.5);
+/// let mut rates = vec![optimizer.lr(0)];
+/// for _ in 0..4 {
+///     optimizer.step();
+///     schedule.step(&mut optimizer);
+///     rates.push(optimizer.lr(0));
+/// }
+/// assert!(torch::allclose(&torch::tensor(rates), &torch::tensor([0.8, 0.8, 0.4, 0.4, 0.2])));
+/// ```
 pub type StepLR = Scheduler<StepLROptions>;
 schedule!(StepLR, StepLROptions, (step_size: i64), set (gamma: f64));
 impl Schedule for StepLROptions {
@@ -55,6 +70,21 @@ pub struct MultiStepLROptions {
     pub gamma: f64,
 }
 /// Multiplies the learning rates by `gamma` at each milestone, twice at one that is listed twice.
+///
+/// ```
+/// use torch::optim::lr_scheduler::MultiStepLR;
+/// use torch::{nn, optim, prelude::*};
+///
+/// let mut optimizer = optim::SGD::new(nn::Linear::new(2, 1).parameters(), 0.8);
+/// let mut schedule = MultiStepLR::new(&mut optimizer, [1, 3], 0.5);
+/// let mut rates = vec![optimizer.lr(0)];
+/// for _ in 0..4 {
+///     optimizer.step();
+///     schedule.step(&mut optimizer);
+///     rates.push(optimizer.lr(0));
+/// }
+/// assert!(torch::allclose(&torch::tensor(rates), &torch::tensor([0.8, 0.4, 0.4, 0.2, 0.2])));
+/// ```
 pub type MultiStepLR = Scheduler<MultiStepLROptions>;
 schedule!(MultiStepLR, MultiStepLROptions, (milestones: Vec<i64>), set (gamma: f64));
 impl Schedule for MultiStepLROptions {
@@ -108,6 +138,21 @@ pub struct ConstantLROptions {
     pub total_iters: i64,
 }
 /// Multiplies the learning rates by a factor for a number of steps.
+///
+/// ```
+/// use torch::optim::lr_scheduler::ConstantLROptions;
+/// use torch::{nn, optim, prelude::*};
+///
+/// let mut optimizer = optim::SGD::new(nn::Linear::new(2, 1).parameters(), 0.8);
+/// let mut schedule = ConstantLROptions::new().factor(0.5).total_iters(2).build(&mut optimizer);
+/// let mut rates = vec![optimizer.lr(0)];
+/// for _ in 0..4 {
+///     optimizer.step();
+///     schedule.step(&mut optimizer);
+///     rates.push(optimizer.lr(0));
+/// }
+/// assert!(torch::allclose(&torch::tensor(rates), &torch::tensor([0.4, 0.4, 0.8, 0.8, 0.8])));
+/// ```
 pub type ConstantLR = Scheduler<ConstantLROptions>;
 schedule!(ConstantLR, ConstantLROptions, ());
 impl Schedule for ConstantLROptions {
@@ -149,6 +194,21 @@ pub struct LinearLROptions {
     pub total_iters: i64,
 }
 /// Multiplies the learning rates by a factor that goes from one value to another in equal steps.
+///
+/// ```
+/// use torch::optim::lr_scheduler::LinearLROptions;
+/// use torch::{nn, optim, prelude::*};
+///
+/// let mut optimizer = optim::SGD::new(nn::Linear::new(2, 1).parameters(), 0.8);
+/// let mut schedule = LinearLROptions::new().start_factor(0.5).total_iters(2).build(&mut optimizer);
+/// let mut rates = vec![optimizer.lr(0)];
+/// for _ in 0..4 {
+///     optimizer.step();
+///     schedule.step(&mut optimizer);
+///     rates.push(optimizer.lr(0));
+/// }
+/// assert!(torch::allclose(&torch::tensor(rates), &torch::tensor([0.4, 0.6, 0.8, 0.8, 0.8])));
+/// ```
 pub type LinearLR = Scheduler<LinearLROptions>;
 schedule!(LinearLR, LinearLROptions, ());
 impl Schedule for LinearLROptions {
@@ -190,6 +250,21 @@ pub struct ExponentialLROptions {
     pub gamma: f64,
 }
 /// Multiplies the learning rates by `gamma` every step.
+///
+/// ```
+/// use torch::optim::lr_scheduler::ExponentialLR;
+/// use torch::{nn, optim, prelude::*};
+///
+/// let mut optimizer = optim::SGD::new(nn::Linear::new(2, 1).parameters(), 0.8);
+/// let mut schedule = ExponentialLR::new(&mut optimizer, 0.5);
+/// let mut rates = vec![optimizer.lr(0)];
+/// for _ in 0..4 {
+///     optimizer.step();
+///     schedule.step(&mut optimizer);
+///     rates.push(optimizer.lr(0));
+/// }
+/// assert!(torch::allclose(&torch::tensor(rates), &torch::tensor([0.8, 0.4, 0.2, 0.1, 0.05])));
+/// ```
 pub type ExponentialLR = Scheduler<ExponentialLROptions>;
 schedule!(ExponentialLR, ExponentialLROptions, (gamma: f64));
 impl Schedule for ExponentialLROptions {
@@ -212,6 +287,21 @@ pub struct PolynomialLROptions {
     pub power: f64,
 }
 /// Lets the learning rates fall to 0 as `(1 - step / total_iters) ^ power`.
+///
+/// ```
+/// use torch::optim::lr_scheduler::PolynomialLROptions;
+/// use torch::{nn, optim, prelude::*};
+///
+/// let mut optimizer = optim::SGD::new(nn::Linear::new(2, 1).parameters(), 0.8);
+/// let mut schedule = PolynomialLROptions::new().total_iters(4).build(&mut optimizer);
+/// let mut rates = vec![optimizer.lr(0)];
+/// for _ in 0..4 {
+///     optimizer.step();
+///     schedule.step(&mut optimizer);
+///     rates.push(optimizer.lr(0));
+/// }
+/// assert!(torch::allclose(&torch::tensor(rates), &torch::tensor([0.8, 0.6, 0.4, 0.2, 0.0])));
+/// ```
 pub type PolynomialLR = Scheduler<PolynomialLROptions>;
 schedule!(PolynomialLR, PolynomialLROptions, ());
 impl Schedule for PolynomialLROptions {
@@ -239,6 +329,21 @@ pub struct CosineAnnealingLROptions {
 }
 /// Moves the learning rates along a cosine from their start to `eta_min` in `T_max` steps, and back (Loshchilov and
 /// Hutter 2017).
+///
+/// ```
+/// use torch::optim::lr_scheduler::CosineAnnealingLR;
+/// use torch::{nn, optim, prelude::*};
+///
+/// let mut optimizer = optim::SGD::new(nn::Linear::new(2, 1).parameters(), 0.8);
+/// let mut schedule = CosineAnnealingLR::new(&mut optimizer, 4);
+/// let mut rates = vec![optimizer.lr(0)];
+/// for _ in 0..4 {
+///     optimizer.step();
+///     schedule.step(&mut optimizer);
+///     rates.push(optimizer.lr(0));
+/// }
+/// assert!(torch::allclose(&torch::tensor(rates), &torch::tensor([0.8, 0.6828427, 0.4, 0.1171573, 0.0])));
+/// ```
 pub type CosineAnnealingLR = Scheduler<CosineAnnealingLROptions>;
 schedule!(CosineAnnealingLR, CosineAnnealingLROptions, (t_max: i64));
 impl CosineAnnealingLROptions {

@@ -83,6 +83,21 @@ pub struct CyclicLROptions {
 }
 
 /// Learning rates that rise and fall between two bounds (Smith 2017). Stepped after each batch.
+///
+/// ```
+/// use torch::optim::lr_scheduler::CyclicLROptions;
+/// use torch::{nn, optim, prelude::*};
+///
+/// let mut optimizer = optim::SGD::new(nn::Linear::new(2, 1).parameters(), 0.8);
+/// let mut schedule = CyclicLROptions::new(0.2, 0.8).step_size_up(2).cycle_momentum(false).build(&mut optimizer);
+/// let mut rates = vec![optimizer.lr(0)];
+/// for _ in 0..4 {
+///     optimizer.step();
+///     schedule.step(&mut optimizer);
+///     rates.push(optimizer.lr(0));
+/// }
+/// assert!(torch::allclose(&torch::tensor(rates), &torch::tensor([0.2, 0.5, 0.8, 0.5, 0.2])));
+/// ```
 #[doc(alias = "torch.optim.lr_scheduler.CyclicLR")]
 pub type CyclicLR = Scheduler<Cyclic>;
 schedule!(CyclicLR, CyclicLROptions, (base_lr: PerGroup, max_lr: PerGroup));

@@ -71,7 +71,39 @@ pub struct At<'a> {
     pub optimizer: &'a dyn Optimizer,
 }
 
-/// A rule for learning rates; a user's own rule implements this.
+/// A rule for learning rates; a user's own rule implements this, and [`Scheduler::of`] makes a schedule of it. Where a function of
+/// the step says it all, [`LambdaLR`] is shorter.
+///
+/// ```
+/// use torch::optim::lr_scheduler::{At, Schedule, Scheduler};
+/// use torch::prelude::*;
+/// use torch::{Result, nn, optim};
+///
+/// /// Rises for some steps, then falls as one over the root.
+/// #[derive(Debug)]
+/// struct Noam {
+///     warmup: f64,
+/// }
+/// impl Schedule for Noam {
+///     fn lrs(&mut self, at: At<'_>) -> Result<Vec<f64>> {
+///         let step = (at.epoch + 1) as f64;
+///         let factor = (step / self.warmup).min((self.warmup / step).sqrt());
+///         Ok(at.base.iter().map(|lr| lr * factor).collect())
+///     }
+/// }
+/// # fn main() -> Result<()> {
+/// let mut optimizer = optim::SGD::new(nn::Linear::new(2, 1).parameters(), 1.0);
+/// let mut schedule = Scheduler::of(&mut optimizer, Noam { warmup: 4.0 })?;
+/// let mut rates = vec![optimizer.lr(0)];
+/// for _ in 0..15 {
+///     optimizer.step();
+///     schedule.step(&mut optimizer);
+///     rates.push(optimizer.lr(0));
+/// }
+/// assert_eq!((rates[0], rates[3], rates[15]), (0.25, 1.0, 0.5));
+/// # Ok(())
+/// # }
+/// ```
 pub trait Schedule: Debug + Send {
     /// Checks the options against the optimizer, when the schedule is made.
     ///

@@ -25,6 +25,21 @@ pub struct CosineAnnealingWarmRestartsOptions {
 }
 /// Cosine annealing that starts again from the top (Loshchilov and Hutter 2017). [`super::LRScheduler::try_step_to`]
 /// takes parts of epochs.
+///
+/// ```
+/// use torch::optim::lr_scheduler::CosineAnnealingWarmRestarts;
+/// use torch::{nn, optim, prelude::*};
+///
+/// let mut optimizer = optim::SGD::new(nn::Linear::new(2, 1).parameters(), 0.8);
+/// let mut schedule = CosineAnnealingWarmRestarts::new(&mut optimizer, 2);
+/// let mut rates = vec![optimizer.lr(0)];
+/// for _ in 0..4 {
+///     optimizer.step();
+///     schedule.step(&mut optimizer);
+///     rates.push(optimizer.lr(0));
+/// }
+/// assert!(torch::allclose(&torch::tensor(rates), &torch::tensor([0.8, 0.4, 0.8, 0.4, 0.8])));
+/// ```
 pub type CosineAnnealingWarmRestarts = Scheduler<Restarts>;
 schedule!(CosineAnnealingWarmRestarts, CosineAnnealingWarmRestartsOptions, (t_0: Number));
 

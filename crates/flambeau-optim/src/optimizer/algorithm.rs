@@ -3,14 +3,63 @@
 use crate::optimizer::group::{Entry, ParamGroup, State};
 use crate::optimizer::{Optim, erased};
 use crate::options::number_or_tensor::Number;
-use flambeau_core::{Result, Tensor, Value};
+use flambeau_core::dispatch::value::{FromValue, IntoValue};
+use flambeau_core::{Error, Result, Tensor, Value};
 use std::fmt;
 
 /// A function that computes the loss and runs backward.
 pub type Closure<'a> = &'a mut dyn FnMut() -> Result<Tensor>;
 
-/// An update rule: an options struct that knows its step. A user's own rule implements this and gets groups, files and
-/// schedules.
+/// An update rule: an options struct that knows its step. A user's own rule implements this, is built by
+/// [`Optim::with_options`] or [`Optim::with_groups`], and gets groups, hooks, state dicts and schedules. It needs a name, the
+/// step and where its learning rate is; the step runs without a record.
+///
+/// ```
+/// use torch::optim::lr_scheduler::StepLR;
+/// use torch::optim::{Algorithm, Entry, Number, Optim};
+/// use torch::prelude::*;
+/// use torch::{Result, nn};
+///
+/// /// Signs of a running mean (Chen et al. 2023).
+/// #[derive(Clone, Debug)]
+/// struct Lion {
+///     lr: Number,
+///     betas: (f64, f64),
+/// }
+/// impl Algorithm for Lion {
+///     const NAME: &'static str = "Lion";
+///     fn update(&self, entries: &mut [Entry<'_>]) -> Result<()> {
+///         for e in entries {
+///             e.state.zeros("exp_avg", e.param)?;             // as large as the parameter, in the first step
+///             let mean = e.state.get("exp_avg").unwrap();     // a handle, so what is written to it stays
+///             let step = (mean * self.betas.0 + &e.grad * (1.0 - self.betas.0)).sign();
+///             e.param.sub_(&(step * self.lr.value()));
+///             mean.lerp_(&e.grad, 1.0 - self.betas.1);
+///         }
+///         Ok(())
+///     }
+///     fn lr(&self) -> &Number {
+///         &self.lr
+///     }
+///     fn lr_mut(&mut self) -> &mut Number {
+///         &mut self.lr
+///     }
+/// }
+/// # fn main() -> Result<()> {
+/// let layer = nn::Linear::new(3, 1);
+/// let mut optimizer = Optim::with_options(layer.parameters(), Lion { lr: 0.1.into(), betas: (0.9, 0.99) })?;
+/// let mut schedule = StepLR::new(&mut optimizer, 1, 0.5);
+/// let before = layer.weight.copy();
+/// layer.call(&torch::ones([2, 3])).sum().backward();
+/// optimizer.step();
+/// schedule.step(&mut optimizer);
+/// assert!(torch::allclose(&layer.weight, &(before - 0.1)));
+/// assert_eq!(optimizer.lr(0), 0.05);
+/// let state = optimizer.state_dict();                         // `exp_avg` and the rate, for `torch::save`
+/// optimizer.load_state_dict(&state)?;
+/// # Ok(())
+/// # }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no update rule of an optimizer",
     label = "no options of an optimizer",
@@ -33,11 +82,13 @@ pub trait Algorithm: Clone + fmt::Debug + Send + Sync + 'static {
     fn refuses_sparse() -> String {
         format!("{} does not support sparse gradients", Self::NAME)
     }
-    /// Checks the options.
+    /// Checks the options; by default all are right.
     ///
     /// # Errors
     /// Values out of range, with PyTorch's texts.
-    fn check(&self) -> Result<()>;
+    fn check(&self) -> Result<()> {
+        Ok(())
+    }
     /// Checks that come after the groups are made.
     ///
     /// # Errors
@@ -66,20 +117,32 @@ pub trait Algorithm: Clone + fmt::Debug + Send + Sync + 'static {
     fn step(optim: &mut Optim<Self>, closure: Option<Closure<'_>>) -> Result<Option<Tensor>> {
         erased::step(optim, closure)
     }
-    /// All options by name.
-    fn options(&self) -> Vec<(&'static str, Value)>;
-    /// Sets one option by name; `false` if there is none.
+    /// All options by name, which state dicts keep; by default the learning rate alone.
+    fn options(&self) -> Vec<(&'static str, Value)> {
+        vec![("lr", self.lr().clone().into_value())]
+    }
+    /// Sets one option by name; `false` if there is none. By default it knows the learning rate.
     ///
     /// # Errors
     /// A value of the wrong type.
-    fn set_option(&mut self, name: &str, v: &Value) -> Result<bool>;
-    /// The documented keywords, in order.
-    fn parameters() -> &'static [flambeau_core::dispatch::object::Parameter];
-    /// From values, one or none per keyword.
+    fn set_option(&mut self, name: &str, v: &Value) -> Result<bool> {
+        if name != "lr" {
+            return Ok(false);
+        }
+        *self.lr_mut() = Number::from_value(v)?;
+        Ok(true)
+    }
+    /// The documented keywords, in order: for rules that are made by name.
+    fn parameters() -> &'static [flambeau_core::dispatch::object::Parameter] {
+        &[]
+    }
+    /// From values, one or none per keyword: for rules that are made by name.
     ///
     /// # Errors
-    /// Values of the wrong type.
-    fn of_values(values: &[Option<Value>]) -> Result<Self>;
+    /// Values of the wrong type; by default always.
+    fn of_values(_values: &[Option<Value>]) -> Result<Self> {
+        Err(Error::type_(format!("{} is not made by name", Self::NAME)))
+    }
     /// Entries of a group that are no options and never change.
     fn fixed() -> &'static [(&'static str, Value)] {
         &[]

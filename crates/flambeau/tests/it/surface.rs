@@ -29,7 +29,6 @@ const UNDOCUMENTED: [&str; 31] = [
     "map2_",
     "output_nr",
     "register_fallible_post_accumulate_grad_hook",
-    "remove_hook",
     "row_indices",
     "set_grad",
     "tangent",

@@ -25,17 +25,45 @@ pub(crate) struct Along<T> {
 }
 layers! {
     /// `exp(x) / sum(exp(x))` along a dimension.
+    ///
+    /// ```
+    /// use torch::{nn, prelude::*};
+    ///
+    /// let y = nn::Softmax::new(1).call(&torch::zeros([2, 4]));
+    /// assert_eq!(y.to_vec::<f32>(), [0.25; 8]);
+    /// ```
     Softmax SoftmaxOptions "torch.nn.Softmax" [include(Along<Checked<i64>>), repr(dim=)] {}
         check |o| dim(o.dim),
         |m, o, x| f::softmax(x, dim(o.dim)?, 5, None);
     /// `log(softmax(x))` along a dimension.
+    ///
+    /// ```
+    /// use torch::{nn, prelude::*};
+    ///
+    /// let y = nn::LogSoftmax::new(1).call(&torch::zeros([2, 4]));
+    /// assert!(torch::allclose(&y, &torch::full([2, 4], -1.3862944)));
+    /// ```
     LogSoftmax LogSoftmaxOptions "torch.nn.LogSoftmax" [include(Along<Checked<i64>>), repr(dim=)] {}
         check |o| dim(o.dim),
         |m, o, x| f::log_softmax(x, dim(o.dim)?, 5, None);
     /// `softmax(-x)` along a dimension.
+    ///
+    /// ```
+    /// use torch::{nn, prelude::*};
+    ///
+    /// let y = nn::Softmin::new(1).call(&torch::zeros([2, 4]));
+    /// assert_eq!(y.to_vec::<f32>(), [0.25; 8]);
+    /// ```
     Softmin SoftminOptions "torch.nn.Softmin" [include(Along<i64>), repr(dim=)] {}
         |m, o, x| f::softmin(x, o.dim, 5, None);
     /// Softmax over the channels of `(N, C, H, W)` or `(C, H, W)`.
+    ///
+    /// ```
+    /// use torch::{nn, prelude::*};
+    ///
+    /// let y = nn::Softmax2d::new().call(&torch::zeros([1, 4, 2, 2]));
+    /// assert_eq!(y.to_vec::<f32>(), [0.25; 16]);
+    /// ```
     Softmax2d Softmax2dOptions "torch.nn.Softmax2d" [] {}
         |m, o, x| {
             let rank = x.dim();
@@ -43,6 +71,14 @@ layers! {
             f::softmax(x, Some(-3), 5, None)
         };
     /// `x` above 0, `a * x` below, where `a` is drawn for each element in training and the mean of its range otherwise.
+    ///
+    /// ```
+    /// use torch::{nn, prelude::*};
+    ///
+    /// let layer = nn::RReLU::new();
+    /// layer.eval();
+    /// assert_eq!(layer.call(&torch::tensor([2.0])).to_vec::<f32>(), [2.0]);
+    /// ```
     RReLU RReLUOptions "torch.nn.RReLU" [include(Inplace), repr(lower=, upper=, inplace=?)]
         { /** Least slope below 0. */ #[default(1.0 / 8.0)] lower: Scalar,
           /** Largest slope below 0. */ #[default(1.0 / 3.0)] upper: Scalar }
@@ -59,6 +95,14 @@ pub struct PReLUOptions {
     pub init: f64,
 }
 /// `x` above 0, `a * x` below, with learned slopes (He et al. 2015). Channels are dimension 1.
+///
+/// ```
+/// use torch::{nn, prelude::*};
+///
+/// let layer = nn::PReLU::new();
+/// assert_eq!(layer.call(&torch::tensor([-4.0, 2.0])).to_vec::<f32>(), [-1.0, 2.0]);
+/// assert_eq!(layer.weight.to_vec::<f32>(), [0.25]);
+/// ```
 #[derive(Debug, Module)]
 pub struct PReLU {
     base: Base,

@@ -111,7 +111,18 @@ dims! { 1 [SIZES = "`(N, C, L)` or `(C, L)`"],
     }
     convolution!(
         #[doc = concat!("Cross-correlation of ", SIZES, " with learned kernels. Weight and bias start uniform within")]
-        /// `1 / sqrt(fan_in)`.
+        /// `1 / sqrt(fan_in)`. The sizes of the output are `(size + 2 * padding - dilation * (kernel_size - 1) - 1) / stride + 1`,
+        /// rounded down.
+        ///
+        /// ```
+        /// use torch::{nn, prelude::*};
+        ///
+        /// let x = torch::randn([5, 4, 8, 8]);
+        /// let conv = nn::Conv2dOptions::new(4, 6, 3).stride(2).padding(1).build();
+        /// assert_eq!(conv.call(&x).sizes(), [5, 6, 4, 4]);
+        /// let same = nn::Conv2dOptions::new(4, 4, 3).padding("same").build();
+        /// assert_eq!(same.call(&x).sizes(), x.sizes());
+        /// ```
         ConvNd, ConvNdOptions, "`(out_channels, in_channels / groups, *kernel_size)`"
     );
     impl ConvNd {

@@ -101,6 +101,14 @@ macro_rules! conv_transpose {
         convolution!(
             #[doc = concat!("The gradient of a convolution for its input, of ", $shape, ", with learned kernels. Weight and bias")]
             /// start uniform within `1 / sqrt(fan_in)`.
+            ///
+            /// ```
+            /// use torch::{nn, prelude::*};
+            ///
+            /// let up = nn::ConvTranspose2dOptions::new(4, 6, 2).stride(2).build();       // twice as large
+            /// assert_eq!(up.call(&torch::zeros([1, 4, 3, 3])).sizes(), [1, 6, 6, 6]);
+            /// assert_eq!(up.weight.sizes()[..2], [4, 6]);
+            /// ```
             $conv, $options, "`(in_channels, out_channels / groups, *kernel_size)`"
         );
         #[flambeau_macros::forward]

@@ -71,6 +71,15 @@ macro_rules! batch_norm {
             $($(#[$doc])* pub $extra: $ty,)?
         }
         #[doc = concat!("Batch normalisation (Ioffe and Szegedy 2015) of ", $expected, " inputs, per channel.")]
+        ///
+        /// ```
+        /// use torch::{nn, prelude::*};
+        ///
+        /// let norm = nn::BatchNorm2d::new(3);
+        /// norm.eval();                // running statistics, and not the batch's
+        /// assert_eq!(norm.running_mean.as_ref().unwrap().sizes(), [3]);
+        /// assert_eq!((norm.parameters().len(), norm.state_dict().len()), (2, 5));
+        /// ```
         #[derive(Debug, Module)]
         #[module(version = 2, may_lack = "num_batches_tracked")]
         pub struct $norm {

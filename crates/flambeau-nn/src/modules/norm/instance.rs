@@ -17,6 +17,15 @@ dims! { 1 [INPUT = "2D or 3D"], 2 [INPUT = "3D or 4D"], 3 [INPUT = "4D or 5D"] =
         pub num_features: i64,
     }
     #[doc = concat!("Instance normalisation (Ulyanov et al. 2016) of ", INPUT, " inputs, per channel and row.")]
+    ///
+    /// ```
+    /// use torch::{nn, prelude::*};
+    ///
+    /// let x = torch::randn([4, 3, 5, 5]);
+    /// assert!(nn::InstanceNorm2d::new(3).parameters().is_empty());          // unless it is asked to learn
+    /// let norm = nn::InstanceNorm2dOptions::new(3).affine(true).build();
+    /// assert_eq!((norm.parameters().len(), norm.call(&x).sizes()), (2, x.sizes()));
+    /// ```
     #[derive(Debug, Module)]
     #[module(version = 2, may_lack = "num_batches_tracked")]
     pub struct InstanceNormNd {

@@ -25,6 +25,14 @@ pub struct LayerNormOptions {
     pub bias: bool,
 }
 /// Layer normalisation (Ba et al. 2016) over the last dimensions.
+///
+/// ```
+/// use torch::{nn, prelude::*};
+///
+/// let norm = nn::LayerNorm::new(4);                 // of the last dimension; of two: `[3, 4]`
+/// let y = norm.call(&torch::randn([2, 3, 4]));
+/// assert!(y.mean_dim(-1, false).abs().max().item::<f32>() < 1e-5);
+/// ```
 #[derive(Debug, Module)]
 pub struct LayerNorm {
     base: Base,
@@ -65,6 +73,13 @@ pub struct GroupNormOptions {
     pub bias: bool,
 }
 /// Group normalisation (Wu and He 2018): `(N, C, *)`, over groups of channels.
+///
+/// ```
+/// use torch::{nn, prelude::*};
+///
+/// let norm = nn::GroupNorm::new(2, 6);              // six channels in two groups
+/// assert_eq!(norm.call(&torch::randn([4, 6, 5])).sizes(), [4, 6, 5]);
+/// ```
 #[derive(Debug, Module)]
 pub struct GroupNorm {
     base: Base,
@@ -105,6 +120,13 @@ pub struct RMSNormOptions {
     pub elementwise_affine: bool,
 }
 /// Root mean square normalisation (Zhang and Sennrich 2019) over the last dimensions.
+///
+/// ```
+/// use torch::{nn, prelude::*};
+///
+/// let y = nn::RMSNorm::new(4).call(&torch::full([2, 4], 3.0));
+/// assert!(torch::allclose(&y, &torch::ones([2, 4])));
+/// ```
 #[derive(Debug, Module)]
 pub struct RMSNorm {
     base: Base,

@@ -30,6 +30,13 @@ pub(crate) struct Response {
 pub struct LocalResponseNormOptions {}
 plain!(
     /// `x / (k + alpha * mean(x^2 of neighbouring channels))^beta` (Krizhevsky et al. 2012), of `(N, C, *)`.
+    ///
+    /// ```
+    /// use torch::{nn, prelude::*};
+    ///
+    /// let norm = nn::LocalResponseNorm::new(2);
+    /// assert_eq!(norm.call(&torch::randn([1, 3, 4, 4])).sizes(), [1, 3, 4, 4]);
+    /// ```
     LocalResponseNorm, LocalResponseNormOptions
 );
 layer!(LocalResponseNorm, |m, x| {

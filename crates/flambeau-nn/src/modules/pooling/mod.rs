@@ -54,6 +54,14 @@ dims! { 1, 2, 3 =>
     }
     plain!(
         /// The largest element of each window.
+        ///
+        /// ```
+        /// use torch::{nn, prelude::*};
+        ///
+        /// let x = torch::randn([2, 3, 8, 8]);
+        /// let pool = nn::MaxPool2dOptions::new(3).stride(2).padding(1).build();
+        /// assert_eq!(pool.call(&x).sizes(), [2, 3, 4, 4]);
+        /// ```
         MaxPoolNd, MaxPoolNdOptions, |o| {
             let mut o = o;
             // printing shows the stride that is used
@@ -90,6 +98,13 @@ dims! { 1, 2, 3 =>
 pub struct AvgPool1dOptions {}
 plain!(
     /// The mean of each window.
+    ///
+    /// ```
+    /// use torch::{nn, prelude::*};
+    ///
+    /// let y = nn::AvgPool1d::new(2).call(&torch::tensor([[1.0, 3.0, 5.0, 7.0]]));
+    /// assert_eq!(y.to_vec::<f32>(), [2.0, 6.0]);
+    /// ```
     AvgPool1d, AvgPool1dOptions, |o| {
         let mut o = o;
         o.stride = Some(o.stride.unwrap_or(o.kernel_size));
@@ -111,6 +126,14 @@ dims! { 2, 3 =>
     }
     plain!(
         /// The mean of each window.
+        ///
+        /// ```
+        /// use torch::{nn, prelude::*};
+        ///
+        /// let x = torch::randn([2, 3, 8, 8]);
+        /// let pool = nn::AvgPool2d::new(2);
+        /// assert_eq!(pool.call(&x).sizes(), [2, 3, 4, 4]);
+        /// ```
         AvgPoolNd, AvgPoolNdOptions, |o| {
             let mut o = o;
             o.stride = Some(o.stride.unwrap_or(o.kernel_size));
@@ -135,6 +158,14 @@ dims! { 2, 3 =>
 dims! { 1, 2, 3 =>
     layers! {
         /// Means of windows that give an output of the wanted size.
+        ///
+        /// ```
+        /// use torch::{nn, prelude::*};
+        ///
+        /// let x = torch::randn([2, 3, 8, 8]);
+        /// let pool = nn::AdaptiveAvgPool2d::new(5);
+        /// assert_eq!(pool.call(&x).sizes(), [2, 3, 5, 5]);
+        /// ```
         AdaptiveAvgPoolNd AdaptiveAvgPoolNdOptions "torch.nn.AdaptiveAvgPoolNd" [repr(output_size=)]
             { /** Sizes of the output. */ output_size: OwnInts<N> }
             |m, o, x| f::adaptive_avg_poolNd(x, &o.output_size.of("adaptive_avg_poolNd", x.sizes())?);
@@ -149,6 +180,14 @@ dims! { 1, 2, 3 =>
     }
     plain!(
         /// The largest elements of windows that give an output of the wanted size.
+        ///
+        /// ```
+        /// use torch::{nn, prelude::*};
+        ///
+        /// let x = torch::randn([2, 3, 8, 8]);
+        /// let pool = nn::AdaptiveMaxPool2d::new(5);
+        /// assert_eq!(pool.call(&x).sizes(), [2, 3, 5, 5]);
+        /// ```
         AdaptiveMaxPoolNd, AdaptiveMaxPoolNdOptions
     );
     layer!(AdaptiveMaxPoolNd, |m, x| m.try_forward_with_indices(x).map(|r| r.0), run |m, x| {

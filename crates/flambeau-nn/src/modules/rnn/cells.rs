@@ -159,15 +159,43 @@ fn arguments(
 cell!(
     /// One step of an [`RNN`](crate::RNN): `h' = tanh(W_ih x + b_ih + W_hh h + b_hh)`, or with `relu`. Input
     /// `(B, input_size)` or `(input_size)`, state `(B, hidden_size)` or `(hidden_size)`, zero if it is not given.
+    ///
+    /// ```
+    /// use torch::{nn, prelude::*};
+    ///
+    /// let cell = nn::RNNCell::new(3, 5);
+    /// let mut h = torch::zeros([2, 5]);
+    /// for x in &torch::randn([7, 2, 3]) {
+    ///     h = cell.call(&x, &h);
+    /// }
+    /// assert_eq!(h.sizes(), [2, 5]);
+    /// ```
     RNNCell, RNNCellOptions, 1, make_rnn_cell
 );
 cell!(
     /// One step of an [`LSTM`](crate::LSTM): input `(B, input_size)` or `(input_size)`, hidden and cell state
     /// `(B, hidden_size)` or `(hidden_size)`, zero if they are not given; the result is the next pair of states.
+    ///
+    /// ```
+    /// use torch::{nn, prelude::*};
+    ///
+    /// let cell = nn::LSTMCell::new(3, 5);
+    /// let (h, c) = cell.call(&torch::randn([2, 3]), None);
+    /// let (h, _c) = cell.call(&torch::randn([2, 3]), (&h, &c));
+    /// assert_eq!(h.sizes(), [2, 5]);
+    /// ```
     LSTMCell, LSTMCellOptions, 4, make_lstm_cell
 );
 cell!(
     /// One step of a [`GRU`](crate::GRU). Inputs and result are those of [`RNNCell`].
+    ///
+    /// ```
+    /// use torch::{nn, prelude::*};
+    ///
+    /// let cell = nn::GRUCell::new(3, 5);
+    /// let h = cell.call(&torch::randn([2, 3]), None);
+    /// assert_eq!(cell.call(&torch::randn([2, 3]), &h).sizes(), [2, 5]);
+    /// ```
     GRUCell, GRUCellOptions, 3, make_gru_cell
 );
 

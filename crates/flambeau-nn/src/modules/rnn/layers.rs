@@ -32,6 +32,14 @@ recurrent!(
     /// [`PackedSequence`]; the initial state `(layers * directions, B, hidden_size)` is zero if it is not given. The result is
     /// the last layer's hidden states of all steps, `(T, B, directions * hidden_size)`, and the hidden states after the last
     /// step. Parameters start uniform within `1 / sqrt(hidden_size)`.
+    ///
+    /// ```
+    /// use torch::{nn, prelude::*};
+    ///
+    /// let rnn = nn::RNNOptions::new(3, 5).nonlinearity("relu").build();
+    /// let (output, h) = rnn.call(&torch::randn([7, 2, 3]), None);
+    /// assert_eq!((output.sizes(), h.sizes()), (&[7, 2, 5][..], &[1, 2, 5][..]));
+    /// ```
     RNN, RNNOptions
 );
 #[cfg(feature = "by-name")]
@@ -68,6 +76,14 @@ recurrent!(
     /// Layers of gated recurrent units (Cho et al. 2014, with the reset gate after the product as in PyTorch):
     /// `r = sigmoid(W_ir x + b_ir + W_hr h + b_hr)`, `z` alike, `n = tanh(W_in x + b_in + r (W_hn h + b_hn))`,
     /// `h' = (1 - z) n + z h`. Inputs and results are those of [`RNN`].
+    ///
+    /// ```
+    /// use torch::{nn, prelude::*};
+    ///
+    /// let gru = nn::GRUOptions::new(3, 5).batch_first(true).bidirectional(true).build();
+    /// let (output, h) = gru.call(&torch::randn([2, 7, 3]), None);
+    /// assert_eq!((output.sizes(), h.sizes()), (&[2, 7, 10][..], &[2, 2, 5][..]));
+    /// ```
     GRU, GRUOptions
 );
 #[cfg(feature = "by-name")]

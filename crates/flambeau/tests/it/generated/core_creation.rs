@@ -52,6 +52,8 @@ fn fill_() {
     let x = torch::zeros(2);
     x.fill_(7);
     assert_eq!(x.to_vec::<f32>(), [7.0, 7.0]);
+    x.fill_(&torch::tensor(3));
+    assert_eq!(x.to_vec::<f32>(), [3.0, 3.0]);
 }
 
 #[test]

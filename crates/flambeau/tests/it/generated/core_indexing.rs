@@ -111,6 +111,7 @@ fn masked_select() {
 fn masked_fill() {
     let x = torch::tensor([1, 2, 3]);
     assert_eq!(torch::masked_fill(&x, &x.gt(1), 0).to_vec::<i64>(), [1, 0, 0]);
+    assert_eq!(torch::masked_fill(&x, &x.gt(1), &x.max()).to_vec::<i64>(), [1, 3, 3]);
 }
 
 #[test]
