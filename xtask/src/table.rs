@@ -183,7 +183,7 @@ struct RawRow {
     out_dtype: OutRules,
     /// Strides of a resized output: `contiguous` of rows with a shape rule, `result` of others, where that is not the rule.
     out_resized: Option<String>,
-    /// What PyTorch calls the `out=` form that refuses gradients, where not by the row's name; empty where it does not refuse; `aten::NAME` where it asks its outputs alone; `late NAME` where all else is refused before, `leaf` where it copies at last, `resize` where it resizes its output whatever the size.
+    /// What PyTorch calls the `out=` form that refuses gradients, where not by the row's name; empty where it does not refuse; `aten::NAME` where it asks its outputs alone; `late NAME` where all else is refused before, `leaf` where it copies at last, `leaf NAME` where it says first that such an output has another shape, `resize` where it resizes its output whatever the size.
     out_grad: Option<String>,
     /// The `out=` form refuses outputs that share memory with inputs; a text: with each other too, in these words.
     out_apart: Option<Apart>,
@@ -216,6 +216,8 @@ struct RawRow {
     check: Option<String>,
     /// Called after `check` in the in-place form.
     inplace_check: Option<String>,
+    /// Called before `check` in the `out=` form, with the output as the last argument.
+    out_check: Option<String>,
     /// Pointwise: what "not implemented for" errors call the row, `NAME_cpu` if left out; or a table `{ name, narrow,
     /// narrow_number, real, refuse_narrow_number }` where PyTorch has loops of other names for some operands (float8, float8
     /// and a single number, what is not complex).
@@ -354,6 +356,7 @@ pub struct Row {
     pub promote: String,
     pub check: Option<String>,
     pub inplace_check: Option<String>,
+    pub out_check: Option<String>,
     pub label: Label,
     pub names: String,
     pub vmap: String,
@@ -390,7 +393,9 @@ impl Row {
     }
     /// Whether the `out=` form refuses gradients after all else.
     pub fn refuses_late(&self) -> bool {
-        self.out_grad.as_ref().is_some_and(|n| n == "leaf" || n.starts_with("late "))
+        self.out_grad
+            .as_ref()
+            .is_some_and(|n| n == "leaf" || n.starts_with("leaf ") || n.starts_with("late "))
     }
     /// Whether a documented name is that of the in-place form alone: `torch.nn.functional.elu_`.
     pub fn names_inplace(&self, python: &str) -> bool {
@@ -676,6 +681,7 @@ fn row(raw: RawRow) -> Result<Row, String> {
         promote: raw.promote.unwrap_or_else(|| "default".into()),
         check: raw.check,
         inplace_check: raw.inplace_check,
+        out_check: raw.out_check,
         names: name_rule,
         vmap,
         autocast: raw.autocast.map(crate::autocast::read).transpose()?,

@@ -371,7 +371,8 @@ pub fn late(form: &Form) -> String {
     args.extend(outs.iter().map(|o| format!("own_{o}")));
     let name = row.out_grad.as_deref().unwrap_or(&row.schema.base);
     let says = match name {
-        "leaf" => "leaves_late(".to_string(),
+        "leaf" => "leaves_late(None, ".to_string(),
+        n if n.starts_with("leaf ") => format!("leaves_late(Some({:?}), ", &n[5..]),
         n => {
             format!("gradients_late({:?}, {}, ", n.strip_prefix("late ").unwrap_or(n), tensor_slice(&tensors))
         }
