@@ -11,7 +11,7 @@ use flambeau_core::backend::out::OutMeta;
 use flambeau_core::backend::transfer::to_device;
 use flambeau_core::internal::Access;
 use flambeau_core::internal::RawTensor as _;
-use flambeau_core::tensor::geometry::{self, SizeVec};
+use flambeau_core::tensor::geometry::{self, SizeVec, fmt_sizes};
 use flambeau_core::{DType, Device, Error, Result, Scalar, Tensor, bail, ensure, ops as core_ops};
 
 pub(crate) use flambeau_core::types::type_info::cpp_type_name as legacy_type;
@@ -156,7 +156,12 @@ pub fn embedding_renorm_(self_: &Tensor, indices: &Tensor, max_norm: f64, norm_t
     idx.sort_unstable();
     idx.dedup();
     for &i in &idx {
-        ensure!((0..rows).contains(&i), Index, "index out of range in self");
+        ensure!(
+            (0..rows).contains(&i),
+            Index,
+            "select(): index {i} out of range for tensor of size {} at dimension 0",
+            fmt_sizes(self_.sizes())
+        );
     }
     let named = Tensor::from_vec_raw(idx.clone(), &[idx.len() as i64])?;
     let used = core_ops::index_select(self_, 0, &to_device(named, self_.device())?)?;
