@@ -145,10 +145,10 @@ fn both_numbers(a: &Tensor, atol: Option<f64>, rtol: Option<f64>) -> Result<(f64
     let at = atol.unwrap_or(0.0);
     Ok((
         at,
-        match rtol {
-            Some(r) => r,
-            None if at > 0.0 => 0.0,
-            None => default_rtol(a)?,
+        match (rtol, default_rtol(a)) {
+            (Some(r), _) => r,
+            // the dtype is looked at in any case
+            (None, default) => default.map(|d| if at > 0.0 { 0.0 } else { d })?,
         },
     ))
 }
