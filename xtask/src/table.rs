@@ -1,6 +1,6 @@
 //! The operator table: `crates/*/ops/*.toml`.
 
-mod out_grad;
+mod outputs;
 mod short;
 
 use crate::autocast::RawAutocast;
@@ -12,7 +12,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-pub use out_grad::OutGrad;
+pub use outputs::{Apart, OutGrad};
 pub use short::Short;
 
 /// How a row is implemented.
@@ -79,14 +79,6 @@ pub struct ForEachErrors {
     pub empty: Option<String>,
     pub lengths: Option<String>,
     pub elements: Option<String>,
-}
-
-/// Outputs that share no memory with inputs, or with each other either.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(untagged)]
-pub enum Apart {
-    OfInputs(bool),
-    OfEachOther(String),
 }
 
 /// What errors call a pointwise row.
@@ -187,7 +179,7 @@ struct RawRow {
     out_dtype: OutRules,
     /// Strides of a resized output: `contiguous` of rows with a shape rule, `result` of others, where that is not the rule.
     out_resized: Option<String>,
-    /// What PyTorch calls the `out=` form that refuses gradients, where not by the row's name; empty where it does not refuse; `aten::NAME` where it asks its outputs alone; `late NAME` where all else is refused before, `leaf` where it copies at last, `resize` where it resizes its output whatever the size.
+    /// What PyTorch calls the `out=` form that refuses gradients, where not by the row's name; empty where it does not refuse; `aten::NAME` where it asks its outputs alone; `late NAME` where all else is refused before, `leaf` where it copies at last, `leaf NAME` where it says first that such an output has another shape, `resize` where it resizes its output whatever the size.
     #[serde(default)]
     out_grad: OutGrad,
     /// The `out=` form refuses outputs that share memory with inputs; a text: with each other too, in these words.
@@ -221,6 +213,8 @@ struct RawRow {
     check: Option<String>,
     /// Called after `check` in the in-place form.
     inplace_check: Option<String>,
+    /// Called before `check` in the `out=` form, with the output as the last argument.
+    out_check: Option<String>,
     /// Pointwise: what "not implemented for" errors call the row, `NAME_cpu` if left out; or a table `{ name, narrow,
     /// narrow_number, real, refuse_narrow_number }` where PyTorch has loops of other names for some operands (float8, float8
     /// and a single number, what is not complex).
@@ -360,6 +354,7 @@ pub struct Row {
     pub promote: String,
     pub check: Option<String>,
     pub inplace_check: Option<String>,
+    pub out_check: Option<String>,
     pub label: Label,
     pub names: String,
     pub vmap: String,
@@ -682,6 +677,7 @@ fn row(raw: RawRow) -> Result<Row, String> {
         promote: raw.promote.unwrap_or_else(|| "default".into()),
         check: raw.check,
         inplace_check: raw.inplace_check,
+        out_check: raw.out_check,
         names: name_rule,
         vmap,
         autocast: raw.autocast.map(crate::autocast::read).transpose()?,

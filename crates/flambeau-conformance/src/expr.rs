@@ -110,6 +110,14 @@ fn tokens(s: &str) -> Result<Vec<Tok>, String> {
             while i < b.len() && (b[i].is_ascii_digit() || b[i] == b'.') {
                 i += 1;
             }
+            let power = b.get(i).is_some_and(|c| matches!(c, b'e' | b'E'));
+            let sign = usize::from(b.get(i + 1).is_some_and(|c| matches!(c, b'+' | b'-')));
+            if power && b.get(i + 1 + sign).is_some_and(u8::is_ascii_digit) {
+                i += 1 + sign;
+                while i < b.len() && b[i].is_ascii_digit() {
+                    i += 1;
+                }
+            }
             let text = &s[from..i];
             v.push(match text.parse::<i64>() {
                 Ok(n) => Tok::Int(n),

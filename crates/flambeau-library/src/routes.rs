@@ -402,6 +402,7 @@ fn matrix_norm(_: &Function, args: &[Value], kwargs: &Kwargs) -> Result<Vec<Valu
                 result.dtype().scalar_type_name(),
                 out.dtype().scalar_type_name()
             );
+            flambeau_core::backend::out::refuse_leaves_late(None, [&out], |_| Ok(()))?;
             flambeau_core::backend::out::copy_to_out(&OutDtype::EXACT, &mut out, &result)?;
             one(out)
         }

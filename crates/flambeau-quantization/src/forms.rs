@@ -194,9 +194,9 @@ pub(crate) fn layer_kind(m: &dyn Module, by: Option<&Make>) -> Result<Option<Lay
     Ok(Some(if m.is::<nn::Hardswish>() {
         LayerKind::Hardswish
     } else if let Some(l) = m.downcast_ref::<nn::LeakyReLU>() {
-        LayerKind::LeakyReLU { slope: l.options.negative_slope }
+        LayerKind::LeakyReLU { slope: l.options.negative_slope.to_f64() }
     } else if let Some(l) = m.downcast_ref::<nn::ELU>() {
-        LayerKind::Elu { alpha: l.options.alpha }
+        LayerKind::Elu { alpha: l.options.alpha.to_f64() }
     } else if let Some(l) = m.downcast_ref::<nn::LayerNorm>() {
         LayerKind::LayerNorm {
             shape: l.options.normalized_shape.0.to_vec(),

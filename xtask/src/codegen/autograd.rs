@@ -369,7 +369,8 @@ pub fn late(form: &Form) -> String {
     let mut args: Vec<String> = row.schema.args.iter().map(|a| arg_ident(&a.name)).collect();
     args.extend(outs.iter().map(|o| format!("own_{o}")));
     let says = match &row.out_grad {
-        OutGrad::Leaf => "leaves_late(".to_string(),
+        OutGrad::Leaf(None) => "leaves_late(None, ".to_string(),
+        OutGrad::Leaf(Some(name)) => format!("leaves_late(Some({name:?}), "),
         refusal => {
             format!("gradients_late({:?}, {}, ", refusal.name(&row.schema.base), tensor_slice(&tensors))
         }
@@ -406,7 +407,7 @@ fn wrapper(out: &mut String, form: &Form) -> Result<(), String> {
     if form.mode == Mode::Out && row.out_grad.is_late() {
         // a kernel's write is not recorded, as a copy would be
         let inputs = match row.out_grad {
-            OutGrad::Leaf => {
+            OutGrad::Leaf(_) => {
                 format!("rt::check_out({:?}, {}, &[])?;\n", row.schema.base, tensor_slice(&tensors))
             }
             _ => String::new(),

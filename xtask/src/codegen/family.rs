@@ -28,8 +28,10 @@ fn check_call(form: &Form) -> String {
     let row = form.row;
     let args: Vec<String> = row.schema.args.iter().map(|a| arg_ident(&a.name)).collect();
     let inplace = row.inplace_check.as_ref().filter(|_| form.mode == Mode::Inplace);
-    let all = row.check.iter().chain(inplace);
-    all.map(|c| format!("f::{c}({})?;\n", args.join(", "))).collect()
+    let out = row.out_check.as_ref().filter(|_| form.mode == Mode::Out);
+    let out = out.map(|c| format!("f::{c}({}, out)?;\n", args.join(", ")));
+    let all = row.check.iter().chain(inplace).map(|c| format!("f::{c}({})?;\n", args.join(", ")));
+    out.into_iter().chain(all).collect()
 }
 
 fn op(

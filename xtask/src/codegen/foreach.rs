@@ -88,6 +88,7 @@ fn row(base: &Row, schema: Schema, inplace: bool) -> Result<Row, String> {
         out: false,
         check: None,
         inplace_check: None,
+        out_check: None,
         names: "unsupported".into(),
         grad: Grad::Composite,
         diff_outputs: Vec::new(),

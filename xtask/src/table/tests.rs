@@ -72,14 +72,15 @@ fn rules_for_the_dtype_of_out() {
 
 #[test]
 fn refusals_of_gradients_into_outputs() {
-    let words = ["", "leaf", "resize", "late mm", "aten::eye", "cat"];
+    let words = ["", "leaf", "leaf mm", "resize", "late mm", "aten::eye", "cat"];
     let read = words.map(|w| OutGrad::from(w.to_string()));
     let named = |f: fn(String) -> OutGrad, n: &str| f(n.into());
     assert_eq!(
         read,
         [
             OutGrad::Never,
-            OutGrad::Leaf,
+            OutGrad::Leaf(None),
+            OutGrad::Leaf(Some("mm".into())),
             OutGrad::Resize,
             named(OutGrad::Late, "mm"),
             named(OutGrad::Outputs, "aten::eye"),

@@ -136,7 +136,7 @@ fn everywhere(r: &Row) -> Vec<String> {
         Kind::Structured => vec![format!("{stem}_shape")],
         _ => Vec::new(),
     };
-    let named = [&r.plan, &r.check, &r.inplace_check].into_iter().flatten().cloned();
+    let named = [&r.plan, &r.check, &r.inplace_check, &r.out_check].into_iter().flatten().cloned();
     own.into_iter().chain(named).collect()
 }
 

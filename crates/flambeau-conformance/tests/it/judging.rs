@@ -134,6 +134,7 @@ fn expressions() {
     assert_eq!(num("0.5 if epoch % 3 == 0 else 1.1"), 0.5);
     assert_eq!(num("epoch // 4"), 1.0);
     assert_eq!(num("-(1 - 3)"), 2.0);
+    assert_eq!(num("1e-4 + 2.5E+1"), 25.0001);
     for text in [
         "(o0[..., :, :o1.shape[-1]] * o1.unsqueeze(-2)) @ o2[..., :o1.shape[-1], :]",
         "torch.linalg.vector_norm(o1, dim=-2)",

@@ -365,24 +365,33 @@ pub fn refuse_gradients_late<const N: usize>(
 fn tried<const N: usize>(
     outs: [&Tensor; N],
     attempt: impl FnOnce(&mut [Tensor; N]) -> Result<()>,
-) -> Result<()> {
+) -> Result<[Tensor; N]> {
     let mut own = outs.map(Tensor::clone);
     for t in &mut own {
         *t = Tensor::empty_raw(&[0], t.dtype(), t.device())?;
     }
     let _below = thread_keys::ExcludeGuard::new(KeySet::of(Key::Autograd));
-    attempt(&mut own)
+    attempt(&mut own)?;
+    Ok(own)
 }
 /// [`refuse_gradients_late`] of a form that copies its result at last: an output that is such a leaf cannot be written, and others
-/// take part in the history.
+/// take part in the history. With a name, the function says first that such a leaf has another shape.
 pub fn refuse_leaves_late<const N: usize>(
+    name: Option<&str>,
     outs: [&Tensor; N],
     attempt: impl FnOnce(&mut [Tensor; N]) -> Result<()>,
 ) -> Result<()> {
     if !outs.iter().any(|t| recorded(t) && t.is_leaf()) || (engine()?.check_out)("", &[], &outs).is_ok() {
         return Ok(());
     }
-    tried(outs, attempt)?;
+    let own = tried(outs, attempt)?;
+    if let Some(name) = name.filter(|_| own.iter().zip(&outs).any(|(a, b)| a.sizes() != b.sizes())) {
+        return Err(Error::autograd(format!(
+            "{name}(): the 'out' tensor was specified and requires gradients, and its shape does not match the expected \
+             result. Either remove the 'out' argument, ensure it does not require gradients, or make sure its shape \
+             matches the expected output."
+        )));
+    }
     Err(Error::autograd("a leaf Variable that requires grad is being used in an in-place operation."))
 }
 /// Whether calls with this tensor are recorded.

@@ -3565,14 +3565,9 @@ fn where_adaptor(condition: &Tensor, self_: &Tensor, other: &Tensor) -> Result<T
 }
 
 fn where_out_kernel(condition: &Tensor, self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    f::where_output(condition, self_, other, out)?;
     f::where_condition(condition, self_, other)?;
-    pointwise::pointwise_out(
-        &WHERE_SPEC,
-        &OutDtype::Exact("Expected out type to be {want} but got {got}"),
-        &[condition, self_, other],
-        &[],
-        out,
-    )
+    pointwise::pointwise_out(&WHERE_SPEC, &OutDtype::EXACT, &[condition, self_, other], &[], out)
 }
 /// Type of [`WHERE_OUT`].
 pub type WhereOutFn = fn(&Tensor, &Tensor, &Tensor, &mut Tensor) -> Result<()>;

@@ -1556,7 +1556,7 @@ fn inner_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 fn inner_out_cpu(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::refuse_leaves_late([&*out], |[own_out]| ops::inner_out(self_, other, own_out))?;
+    out::refuse_leaves_late(Some("tensordot"), [&*out], |[own_out]| ops::inner_out(self_, other, own_out))?;
     let r = or_return!(f::inner(self_, other));
     out::copy_to_out(
         &OutDtype::Exact(
@@ -1737,7 +1737,7 @@ fn tensordot_out_cpu(
     dims_other: &[i64],
     out: &mut Tensor,
 ) -> Result<()> {
-    out::refuse_leaves_late([&*out], |[own_out]| {
+    out::refuse_leaves_late(Some("tensordot"), [&*out], |[own_out]| {
         ops::tensordot_out(self_, other, dims_self, dims_other, own_out)
     })?;
     let r = or_return!(f::tensordot(self_, other, dims_self, dims_other));

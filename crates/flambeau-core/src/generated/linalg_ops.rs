@@ -589,7 +589,7 @@ fn nuclear_norm_adaptor(self_: &Tensor, keepdim: bool) -> Result<Tensor> {
 }
 
 fn nuclear_norm_out_cpu(self_: &Tensor, keepdim: bool, out: &mut Tensor) -> Result<()> {
-    out::refuse_leaves_late([&*out], |[own_out]| ops::nuclear_norm_out(self_, keepdim, own_out))?;
+    out::refuse_leaves_late(None, [&*out], |[own_out]| ops::nuclear_norm_out(self_, keepdim, own_out))?;
     let r = or_return!(f::nuclear_norm(self_, keepdim));
     out::copy_to_out(
         &OutDtype::Exact("linalg.matrix_norm expected out tensor dtype {want} but got: {got}"),
@@ -683,7 +683,9 @@ fn nuclear_norm_dim_adaptor(self_: &Tensor, dim: &[i64], keepdim: bool) -> Resul
 }
 
 fn nuclear_norm_dim_out_cpu(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
-    out::refuse_leaves_late([&*out], |[own_out]| ops::nuclear_norm_dim_out(self_, dim, keepdim, own_out))?;
+    out::refuse_leaves_late(None, [&*out], |[own_out]| {
+        ops::nuclear_norm_dim_out(self_, dim, keepdim, own_out)
+    })?;
     let r = or_return!(f::nuclear_norm_dim(self_, dim, keepdim));
     out::copy_to_out(
         &OutDtype::Exact("linalg.matrix_norm expected out tensor dtype {want} but got: {got}"),

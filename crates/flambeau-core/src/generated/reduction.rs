@@ -4419,7 +4419,7 @@ fn quantile_out_cpu(
     interpolation: &str,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::refuse_leaves_late([&*out], |[own_out]| {
+    out::refuse_leaves_late(None, [&*out], |[own_out]| {
         ops::quantile_out(self_, q, dim, keepdim, interpolation, own_out)
     })?;
     let r = or_return!(f::quantile(self_, q, dim, keepdim, interpolation));
@@ -4549,7 +4549,7 @@ fn quantile_scalar_out_cpu(
     interpolation: &str,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::refuse_leaves_late([&*out], |[own_out]| {
+    out::refuse_leaves_late(None, [&*out], |[own_out]| {
         ops::quantile_scalar_out(self_, q, dim, keepdim, interpolation, own_out)
     })?;
     let r = or_return!(f::quantile_scalar(self_, q, dim, keepdim, interpolation));
@@ -4671,7 +4671,7 @@ fn nanquantile_out_cpu(
     interpolation: &str,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::refuse_leaves_late([&*out], |[own_out]| {
+    out::refuse_leaves_late(None, [&*out], |[own_out]| {
         ops::nanquantile_out(self_, q, dim, keepdim, interpolation, own_out)
     })?;
     let r = or_return!(f::nanquantile(self_, q, dim, keepdim, interpolation));
@@ -4801,7 +4801,7 @@ fn nanquantile_scalar_out_cpu(
     interpolation: &str,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::refuse_leaves_late([&*out], |[own_out]| {
+    out::refuse_leaves_late(None, [&*out], |[own_out]| {
         ops::nanquantile_scalar_out(self_, q, dim, keepdim, interpolation, own_out)
     })?;
     let r = or_return!(f::nanquantile_scalar(self_, q, dim, keepdim, interpolation));

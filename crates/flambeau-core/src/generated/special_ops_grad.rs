@@ -919,7 +919,9 @@ pub(super) fn special_ndtr_autograd(self_: &Tensor) -> Result<Tensor> {
 }
 
 pub(super) fn special_ndtr_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    super::prelude::out::refuse_leaves_late([&*out], |[own_out]| ops::special_ndtr_out(self_, own_out))?;
+    super::prelude::out::refuse_leaves_late(None, [&*out], |[own_out]| {
+        ops::special_ndtr_out(self_, own_out)
+    })?;
     rt::check_out("special_ndtr", &[self_], &[])?;
     let _below = rt::Below::new();
     ops::special_ndtr_out(self_, out)

@@ -106,6 +106,18 @@ pub fn rsub_scalar(self_: &Tensor, other: Scalar, alpha: Scalar) -> Result<Tenso
     ops::rsub(self_, &crate::tensor::wrapped_number::wrapped_number(other)?, alpha)
 }
 
+/// `where` looks at its output before its mask.
+pub fn where_output(_: &Tensor, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
+    let want = result_type(&[self_, other])?;
+    ensure!(
+        out.dtype() == want,
+        Runtime,
+        "Expected out type to be {} but got {}",
+        want.scalar_type_name(),
+        out.dtype().scalar_type_name()
+    );
+    Ok(())
+}
 /// `where` wants a mask.
 pub fn where_condition(condition: &Tensor, self_: &Tensor, other: &Tensor) -> Result<()> {
     ensure!(

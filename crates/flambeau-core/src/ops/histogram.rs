@@ -62,6 +62,10 @@ fn some_bins(bins: &[i64]) -> Result<()> {
 /// Edges of equal bins along each dimension.
 fn equal_bins(self_: &Tensor, bins: &[i64], range: Option<&[f64]>) -> Result<Vec<Tensor>> {
     let n = check_points(self_)?;
+    // ends that are looked for want a kernel of their own
+    if range.is_none() && self_.numel() > 0 && !matches!(self_.dtype(), DType::F32 | DType::F64) {
+        return Err(Error::not_implemented_for("histogramdd", self_.dtype()));
+    }
     ensure!(
         bins.len() == n,
         Runtime,
@@ -75,10 +79,6 @@ fn equal_bins(self_: &Tensor, bins: &[i64], range: Option<&[f64]>) -> Result<Vec
             2 * n,
             r.len()
         );
-    }
-    // ends that are looked for want a kernel of their own
-    if range.is_none() && self_.numel() > 0 && !matches!(self_.dtype(), DType::F32 | DType::F64) {
-        return Err(Error::not_implemented_for("histogramdd", self_.dtype()));
     }
     has_data(self_, "histogramdd")?;
     let ends: Vec<(f64, f64)> = match range {

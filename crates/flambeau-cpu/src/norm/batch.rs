@@ -53,6 +53,24 @@ impl<T: Float> Job for Affine<'_, T> {
     }
 }
 
+/// `y = (x - mean) * scale`.
+struct Centered<'a, T: Float> {
+    x: &'a [T],
+    mean: T::Compute,
+    scale: T::Compute,
+    y: &'a mut [T],
+}
+impl<T: Float> Job for Centered<'_, T> {
+    type Out = ();
+    const BEST: Level = best_for::<T>();
+    #[inline(always)]
+    fn run<I: Isa>(self) {
+        for (y, x) in self.y.iter_mut().zip(self.x) {
+            *y = T::down((x.up() - self.mean).times(self.scale));
+        }
+    }
+}
+
 /// Sums of `g` and of `g * (x - mean)`.
 struct Dots<'a, T: Float> {
     x: &'a [T],
@@ -359,25 +377,24 @@ pub fn group_norm<T: Float>(
     let per = c / groups;
     // A sample's group is one channel of `per * l` positions, without the affine part.
     let flat = NormShape { n: 1, c: n * groups, l: per * l };
-    if weight.is_none() && bias.is_none() {
-        return batch_norm_train(flat, x, None, None, None, None, 0.0, eps, Rules::default(), y, mean, rstd);
-    }
+    let plain = weight.is_none() && bias.is_none();
     batch_norm_train(flat, x, None, None, None, None, 0.0, eps, Rules::default(), y, mean, rstd);
     let out = SharedMut::new(y);
     let (mean, rstd) = (&*mean, &*rstd);
     parallel_for(n * c, (32_768 / l.max(1)).max(1), |rows| {
         for row in rows {
             let (ch, g) = (row % c, row / c * groups + row % c / per);
-            let scale = per_channel(weight, ch, T::Compute::ONE).f64() * rstd[g].f64();
-            let shift = per_channel(bias, ch, T::Compute::ZERO).f64() - mean[g].f64() * scale;
+            let x = &x[row * l..(row + 1) * l];
             // SAFETY: this row is this index's own.
             let y = unsafe { out.slice(row * l, l) };
-            run(Affine {
-                x: &x[row * l..(row + 1) * l],
-                scale: T::Compute::of(scale),
-                shift: T::Compute::of(shift),
-                y,
-            });
+            if plain {
+                run(Centered { x, mean: mean[g], scale: rstd[g], y });
+                continue;
+            }
+            // the factor is rounded before it meets the mean, as PyTorch rounds it
+            let scale = T::Compute::of(per_channel(weight, ch, T::Compute::ONE).f64() * rstd[g].f64());
+            let shift = (-scale.f64()).mul_add(mean[g].f64(), per_channel(bias, ch, T::Compute::ZERO).f64());
+            run(Affine { x, scale, shift: T::Compute::of(shift), y });
         }
     });
 }
@@ -610,6 +627,14 @@ mod tests {
         let mut ww = vec![0.0; c];
         (0..x.len()).for_each(|i| ww[ch(i)] += g[i] as f64 * z[i]);
         near(&gw, &ww, 1e-5);
+    }
+
+    #[test]
+    fn one_element_of_a_group_is_its_mean() {
+        let shape = NormShape { n: 3, c: 1, l: 1 };
+        let (x, mut y) = ([2.7f32, -0.3, 1e-4], [1f32; 3]);
+        group_norm(shape, 1, &x, None, None, 1e-5, &mut y, &mut [0.0; 3], &mut [0.0; 3]);
+        assert_eq!(y, [0.0; 3]);
     }
 
     #[test]

@@ -74,7 +74,7 @@ fn linalg_matrix_norm_out_cpu(
     dtype: Option<DType>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::refuse_leaves_late([&*out], |[own_out]| {
+    out::refuse_leaves_late(None, [&*out], |[own_out]| {
         ops::linalg_matrix_norm_out(self_, ord, dim, keepdim, dtype, own_out)
     })?;
     let r = or_return!(f::linalg_matrix_norm(self_, ord, dim, keepdim, dtype));
@@ -214,7 +214,7 @@ fn linalg_matrix_norm_named_out_cpu(
     dtype: Option<DType>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::refuse_leaves_late([&*out], |[own_out]| {
+    out::refuse_leaves_late(None, [&*out], |[own_out]| {
         ops::linalg_matrix_norm_named_out(self_, ord, dim, keepdim, dtype, own_out)
     })?;
     let r = or_return!(f::linalg_matrix_norm_named(self_, ord, dim, keepdim, dtype));
@@ -348,7 +348,7 @@ fn linalg_norm_out_cpu(
     dtype: Option<DType>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::refuse_leaves_late([&*out], |[own_out]| {
+    out::refuse_leaves_late(None, [&*out], |[own_out]| {
         ops::linalg_norm_out(self_, ord, dim, keepdim, dtype, own_out)
     })?;
     let r = or_return!(f::linalg_norm(self_, ord, dim, keepdim, dtype));
@@ -475,7 +475,7 @@ fn linalg_norm_named_out_cpu(
     dtype: Option<DType>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::refuse_leaves_late([&*out], |[own_out]| {
+    out::refuse_leaves_late(None, [&*out], |[own_out]| {
         ops::linalg_norm_named_out(self_, ord, dim, keepdim, dtype, own_out)
     })?;
     let r = or_return!(f::linalg_norm_named(self_, ord, dim, keepdim, dtype));

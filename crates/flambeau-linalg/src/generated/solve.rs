@@ -773,7 +773,7 @@ fn linalg_tensorinv_adaptor(self_: &Tensor, ind: i64) -> Result<Tensor> {
 }
 
 fn linalg_tensorinv_out_cpu(self_: &Tensor, ind: i64, out: &mut Tensor) -> Result<()> {
-    out::refuse_leaves_late([&*out], |[own_out]| ops::linalg_tensorinv_out(self_, ind, own_out))?;
+    out::refuse_leaves_late(None, [&*out], |[own_out]| ops::linalg_tensorinv_out(self_, ind, own_out))?;
     let r = or_return!(f::linalg_tensorinv(self_, ind));
     out::copy_to_out(
         &OutDtype::CastOr(
@@ -881,7 +881,9 @@ fn linalg_tensorsolve_out_cpu(
     dims: Option<&[i64]>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::refuse_leaves_late([&*out], |[own_out]| ops::linalg_tensorsolve_out(self_, other, dims, own_out))?;
+    out::refuse_leaves_late(None, [&*out], |[own_out]| {
+        ops::linalg_tensorsolve_out(self_, other, dims, own_out)
+    })?;
     let r = or_return!(f::linalg_tensorsolve(self_, other, dims));
     out::copy_to_out(
         &OutDtype::CastOr(

@@ -1511,7 +1511,7 @@ fn linalg_cond_adaptor(self_: &Tensor, p: Option<Scalar>) -> Result<Tensor> {
 }
 
 fn linalg_cond_out_cpu(self_: &Tensor, p: Option<Scalar>, out: &mut Tensor) -> Result<()> {
-    out::refuse_leaves_late([&*out], |[own_out]| ops::linalg_cond_out(self_, p, own_out))?;
+    out::refuse_leaves_late(None, [&*out], |[own_out]| ops::linalg_cond_out(self_, p, own_out))?;
     let r = or_return!(f::linalg_cond(self_, p));
     out::copy_to_out(
         &OutDtype::CastOr(
@@ -1603,7 +1603,7 @@ fn linalg_cond_named_adaptor(self_: &Tensor, p: &str) -> Result<Tensor> {
 }
 
 fn linalg_cond_named_out_cpu(self_: &Tensor, p: &str, out: &mut Tensor) -> Result<()> {
-    out::refuse_leaves_late([&*out], |[own_out]| ops::linalg_cond_named_out(self_, p, own_out))?;
+    out::refuse_leaves_late(None, [&*out], |[own_out]| ops::linalg_cond_named_out(self_, p, own_out))?;
     let r = or_return!(f::linalg_cond_named(self_, p));
     out::copy_to_out(
         &OutDtype::CastOr(

@@ -119,14 +119,7 @@ fn tolerance(v: f64, like: &Tensor) -> Result<Tensor> {
 }
 /// The two tolerances, as PyTorch fills in what is left out.
 fn both(a: &Tensor, atol: Option<&Tensor>, rtol: Option<&Tensor>, name: &str) -> Result<(Tensor, Tensor)> {
-    for (t, what) in [(atol, "atol"), (rtol, "rtol")] {
-        ensure!(
-            t.is_none_or(|t| !t.is_complex()),
-            Runtime,
-            "{name}: {what} tensor of complex type is not supported. Got {}",
-            t.map_or("", |t| t.dtype().scalar_type_name())
-        );
-    }
+    real_tolerances(atol, rtol, name)?;
     let none = tolerance(0.0, a)?;
     let at = atol.cloned().unwrap_or_else(|| none.clone());
     let rt = match rtol {
@@ -141,14 +134,25 @@ fn both(a: &Tensor, atol: Option<&Tensor>, rtol: Option<&Tensor>, name: &str) ->
     };
     Ok((at, rt))
 }
+fn real_tolerances(atol: Option<&Tensor>, rtol: Option<&Tensor>, name: &str) -> Result<()> {
+    for (t, what) in [(atol, "atol"), (rtol, "rtol")] {
+        ensure!(
+            t.is_none_or(|t| !t.is_complex()),
+            Runtime,
+            "{name}: {what} tensor of complex type is not supported. Got {}",
+            t.map_or("", |t| t.dtype().scalar_type_name())
+        );
+    }
+    Ok(())
+}
 fn both_numbers(a: &Tensor, atol: Option<f64>, rtol: Option<f64>) -> Result<(f64, f64)> {
     let at = atol.unwrap_or(0.0);
     Ok((
         at,
-        match rtol {
-            Some(r) => r,
-            None if at > 0.0 => 0.0,
-            None => default_rtol(a)?,
+        match (rtol, default_rtol(a)) {
+            (Some(r), _) => r,
+            // the dtype is looked at in any case
+            (None, default) => default.map(|d| if at > 0.0 { 0.0 } else { d })?,
         },
     ))
 }
@@ -173,6 +177,7 @@ fn inverted_check(a: &Tensor) -> Result<()> {
 pub fn linalg_pinv_tensors_shape(x: &args::LinalgPinvTensors) -> Result<OutMeta> {
     let a = x.self_;
     inverted_check(a)?;
+    real_tolerances(x.atol, x.rtol, "torch.linalg.pinv")?;
     if x.hermitian && a.numel() > 0 {
         square("linalg.eigh", a, "A")?;
     }

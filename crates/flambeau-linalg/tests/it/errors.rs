@@ -34,6 +34,16 @@ fn texts() {
         error(ops::linalg_svd(&a, true, Some("gesvd"))),
         "torch.linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend."
     );
+    // a tolerance of the dtype's own is asked for, though it is not used
+    assert_eq!(
+        error(ops::linalg_matrix_rank(&none.to(DType::I64), Some(1.0), None, false)),
+        "This function doesn't handle types other than float and double"
+    );
+    let c = torch::ones(()).to(DType::C64);
+    assert_eq!(
+        error(ops::linalg_pinv_tensors(&torch::zeros([0, 0]), None, Some(&c), false)),
+        "torch.linalg.pinv: rtol tensor of complex type is not supported. Got ComplexFloat"
+    );
     assert_eq!(error(ops::linalg_eigh(&a, "X")), "Expected UPLO argument to be 'L' or 'U', but got X");
     assert_eq!(
         error(ops::linalg_lstsq(&a, &a, None, Some("nope"))),

@@ -233,13 +233,13 @@ pub fn rrelu_slopes_cpu(
 }
 /// `glu`
 pub fn glu(input: &Tensor, dim: i64) -> Result<Tensor> {
-    if !input.dtype().is_floating() {
-        return Err(Error::not_implemented_for("glu_cpu", input.dtype()));
-    }
     ensure!(input.dim() > 0, Runtime, "glu does not support scalars because halving size must be even");
     let d = wrap_dim(dim, input.dim())?;
     let n = input.sizes()[d];
     ensure!(n % 2 == 0, Runtime, "Halving dimension must be even, but dimension {d} is size {n}");
+    if !input.dtype().is_floating() {
+        return Err(Error::not_implemented_for("glu_cpu", input.dtype()));
+    }
     let half = |from: i64| core_ops::slice(input, d as i64, Some(from), Some(from + n / 2), 1);
     core_ops::mul(&half(0)?, &core_ops::sigmoid(&half(n / 2)?)?)
 }

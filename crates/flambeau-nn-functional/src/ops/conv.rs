@@ -36,17 +36,25 @@ fn by_onednn(a: &args::Convolution, stride: &[i64], extra: &[i64]) -> bool {
             _ => false,
         }
 }
+fn differ(x: DType, o: DType, what: &str, end: &str) -> Error {
+    let legacy = super::embedding::legacy_type;
+    Error::runtime(format!(
+        "Input type ({}) and {what} type ({}) should be the same{end}",
+        legacy(x),
+        legacy(o)
+    ))
+}
+/// Products of complex numbers are made of real ones, after a check of their own.
+fn complex_alike(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<()> {
+    let others = [Some((weight, "weight")), bias.map(|b| (b, "bias"))];
+    match others.into_iter().flatten().find(|(o, _)| input.is_complex() && o.dtype() != input.dtype()) {
+        Some((o, what)) => Err(differ(input.dtype(), o.dtype(), what, "")),
+        None => Ok(()),
+    }
+}
 /// Types of weight and bias that are not the input's: the check of the chosen kernel.
 fn same_types(a: &args::Convolution, onednn: bool, label: &str) -> Result<()> {
-    let legacy = super::embedding::legacy_type;
     let x = a.input.dtype();
-    let differ = |o: DType, what: &str, end: &str| {
-        Error::runtime(format!(
-            "Input type ({}) and {what} type ({}) should be the same{end}",
-            legacy(x),
-            legacy(o)
-        ))
-    };
     let others = [(a.weight.dtype(), "weight")].into_iter().chain(a.bias.map(|b| (b.dtype(), "bias")));
     for (o, what) in others {
         if o == x {
@@ -54,11 +62,10 @@ fn same_types(a: &args::Convolution, onednn: bool, label: &str) -> Result<()> {
         }
         if onednn {
             let end = format!(" or input should be a MKLDNN tensor and {what} is a dense tensor");
-            return Err(differ(o, what, &end));
+            return Err(differ(x, o, what, &end));
         }
-        // products of complex numbers are made of real ones, after a check of their own
         if x.is_complex() && (!o.is_complex() || what == "bias") {
-            return Err(differ(o, what, ""));
+            return Err(differ(x, o, what, ""));
         }
         let small = matches!(x, DType::U8 | DType::I8 | DType::I16 | DType::I32);
         if x == DType::Bool || (small && (label == DILATED || a.transposed)) {
@@ -194,6 +201,19 @@ pub fn convolution_shape(all: &args::Convolution) -> Result<OutMeta> {
             fmt_sizes(b.sizes())
         );
     }
+    if !transposed {
+        let reach = |d: usize| dilation[d].saturating_mul(w[d + 2] - 1).saturating_add(1);
+        let room = |d: usize| padding[d].saturating_mul(2).saturating_add(x[d + 2]);
+        // what is beyond all numbers is told below
+        let fits = |d: usize| room(d) >= reach(d) || reach(d) == i64::MAX;
+        ensure!(
+            (0..n).all(fits),
+            Runtime,
+            "Calculated padded input size per channel: ({}). Kernel size: ({}). Kernel size can't be greater than actual input size",
+            times((0..n).map(room)),
+            times((0..n).map(reach))
+        );
+    }
     ensure!(
         w[2..].iter().all(|k| *k > 0),
         Runtime,
@@ -230,6 +250,7 @@ pub fn convolution_shape(all: &args::Convolution) -> Result<OutMeta> {
             fmt_sizes(&[&x[..2], one(n), &x[2..]].concat())
         );
     }
+    ensure!(!onednn || dilation.iter().all(|p| *p > 0), Runtime, "non-positive dilation is not supported");
     // zero is found here, of transposed convolutions above
     ensure!(
         dilation.iter().all(|p| *p > 0),
@@ -254,36 +275,34 @@ pub fn convolution_shape(all: &args::Convolution) -> Result<OutMeta> {
             let full = full.ok_or_else(|| Error::runtime("convolution: stride is too large"))?;
             sizes.push(full - 2 * padding[d]);
         } else {
-            if room < reach {
-                let padded = times((0..n).map(|d| x[d + 2] + 2 * padding[d]));
-                let kernel = times((0..n).map(|d| dilation[d] * (w[d + 2] - 1) + 1));
-                bail!(
-                    Runtime,
-                    "Calculated padded input size per channel: ({padded}). Kernel size: ({kernel}). Kernel size can't be greater than actual input size"
-                );
-            }
             sizes.push((room - reach) / stride[d] + 1);
         }
     }
     if transposed {
+        // oneDNN makes an empty result
+        let least = i64::from(!onednn);
         ensure!(
-            sizes[2..].iter().all(|s| *s > 0),
+            sizes[2..].iter().all(|s| *s >= least),
             Runtime,
             "Given input size per channel: ({}). Calculated output size per channel: ({}). Output size is too small",
             times(one(n).iter().chain(&x[2..]).copied()),
             times(one(n).iter().chain(&sizes[2..]).copied())
         );
     }
-    same_types(all, onednn, label(transposed, w.len(), &dilation))?;
+    same_types(all, onednn, label(all))?;
     Ok(OutMeta::new(sizes, input.dtype(), input.device()))
 }
 const DILATED: &str = "slow_conv_dilated<>";
 /// The kernel that PyTorch's "not implemented for" names.
-fn label(transposed: bool, rank: usize, dilation: &[i64]) -> &'static str {
-    match (transposed, rank) {
+fn label(a: &args::Convolution) -> &'static str {
+    let w = a.weight.sizes();
+    let all = |v: &[i64], n: i64| v.iter().all(|d| *d == n);
+    match (a.transposed, w.len()) {
         (true, 5) => "slow_conv_transpose3d_out_cpu",
         (true, _) => "slow_conv_transpose2d_out_cpu",
-        (false, _) if dilation.iter().any(|d| *d != 1) => DILATED,
+        (false, _) if !all(a.dilation, 1) => DILATED,
+        // points need no columns
+        (false, 5) if all(&w[2..], 1) && all(a.stride, 1) && all(a.padding, 0) => "slow_conv3d_cpu",
         (false, 5) => "compute_columns3d",
         (false, _) => "slow_conv2d_cpu",
     }
@@ -404,7 +423,7 @@ pub fn convolution_cpu(all: &args::Convolution, out: &Tensor) -> Result<()> {
     } else {
         kernels::forward(&s, a.any(0)?, a.any(1)?, bias, a.any_mut(0)?)
     };
-    done(r, label(transposed, w.dim(), dilation), x.dtype())
+    done(r, label(all), x.dtype())
 }
 
 /// Shapes of a gradient: everything was checked in the forward call, but by-name callers may pass anything.
@@ -543,18 +562,18 @@ fn conv_nd(
     groups: i64,
     padding_mode: &str,
 ) -> Result<Tensor> {
-    let (x, single) = batched(name, n, input)?;
+    if padding_mode != "zeros" {
+        let x = padded(input, &per_dim(padding, n, name, "padding")?, padding_mode)?;
+        let none = &[0; 3][..n];
+        return conv_nd(name, n, &x, weight, bias, stride, none, dilation, groups, "zeros");
+    }
     same_type(input, bias, "bias")?;
-    let none = [0i64; 3];
+    let (x, single) = batched(name, n, input)?;
+    complex_alike(input, weight, bias)?;
     // numbers stand for all dimensions of the function; what the weight's dimensions want is checked below
     let wide = |v: &[i64]| if v.len() == 1 { SizeVec::from_elem(v[0], n) } else { SizeVec::from_slice(v) };
     let (stride, dilation) = (&wide(stride)[..], &wide(dilation)[..]);
-    let out = if padding_mode == "zeros" {
-        super::convolution(&x, weight, bias, stride, &wide(padding), dilation, false, &[0], groups)?
-    } else {
-        let x = padded(&x, &per_dim(padding, n, name, "padding")?, padding_mode)?;
-        super::convolution(&x, weight, bias, stride, &none[..n], dilation, false, &none[..n], groups)?
-    };
+    let out = super::convolution(&x, weight, bias, stride, &wide(padding), dilation, false, &[0], groups)?;
     unbatched(out, single)
 }
 
@@ -571,6 +590,7 @@ fn conv_text_padding(
     padding_mode: &str,
 ) -> Result<Tensor> {
     let (x, single) = batched(name, n, input)?;
+    complex_alike(input, weight, bias)?;
     let none = [0i64; 3];
     let zero = &none[..n];
     if padding == "valid" {
@@ -640,6 +660,7 @@ macro_rules! convolutions {
         pub fn $transposed(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>, stride: &[i64], padding: &[i64],
             output_padding: &[i64], groups: i64, dilation: &[i64]) -> Result<Tensor> {
             let (x, single) = batched(stringify!($transposed), $n, input)?;
+            complex_alike(input, weight, bias)?;
             let wide = |v: &[i64]| if v.len() == 1 { SizeVec::from_elem(v[0], $n) } else { SizeVec::from_slice(v) };
             let (s, p, d, o) = (wide(stride), wide(padding), wide(dilation), wide(output_padding));
             let cast_bias;

@@ -2,6 +2,7 @@
 
 use super::loss::{MEAN, NONE, SUM, reduced, reduction_of};
 use super::operands::{cast, number, on};
+use flambeau_autograd::no_grad;
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::iter::promotion::{can_cast, default_dtype, promote_types};
 use flambeau_core::tensor::geometry::{self, fmt_sizes, wrap_dim, wrap_dim_strict, wrap_dims};
@@ -87,6 +88,7 @@ pub fn mse_loss(
     reduction: &str,
     weight: Option<&Tensor>,
 ) -> Result<Tensor> {
+    broadcast_all(&[input, target])?;
     let reduction = reduction_of(reduction, size_average, reduce)?;
     let d = difference(input, target, Some("mse_cpu"))?;
     weighted(core::mul(&d, &d)?, weight, input, reduction)
@@ -100,6 +102,7 @@ pub fn l1_loss(
     reduction: &str,
     weight: Option<&Tensor>,
 ) -> Result<Tensor> {
+    broadcast_all(&[input, target])?;
     let reduction = reduction_of(reduction, size_average, reduce)?;
     let d = difference(input, target, None)?;
     weighted(core::abs(&d)?, weight, input, reduction)
@@ -120,6 +123,7 @@ pub fn smooth_l1_loss(
     reduction: &str,
     beta: f64,
 ) -> Result<Tensor> {
+    broadcast_all(&[input, target])?;
     let reduction = reduction_of(reduction, size_average, reduce)?;
     ensure!(beta >= 0.0, Runtime, "smooth_l1_loss does not support negative values for beta.");
     let label = if beta == 0.0 { None } else { Some("smooth_l1_cpu") };
@@ -135,8 +139,8 @@ pub fn huber_loss(
     delta: f64,
     weight: Option<&Tensor>,
 ) -> Result<Tensor> {
-    let reduction = reduction_of(reduction, None, None)?;
     broadcast_all(&[input, target])?;
+    let reduction = reduction_of(reduction, None, None)?;
     ensure!(delta > 0.0, Runtime, "huber_loss does not support non-positive values for delta.");
     ensure!(
         !input.dtype().is_integral(true) || !target.dtype().is_floating(),
@@ -186,10 +190,7 @@ pub fn binary_cross_entropy(
     );
     floating(input, "binary_cross_entropy")?;
     if input.device() != Device::Meta {
-        let (low, high) = (core::lt(input, &number(0)?)?, core::gt(input, &number(1)?)?);
-        let outside = all_slices(&core::logical_or(&low, &high)?);
-        let outside: i64 = core::sum(&outside, None, false, None)?.try_item()?;
-        ensure!(outside == 0, Runtime, "all elements of input should be between 0 and 1");
+        probabilities(input, target)?;
     }
     // logarithms are bounded below, so that 0 * log(0) is 0
     let log_p = at_least(&core::log(input)?, -100.0)?;
@@ -201,6 +202,24 @@ pub fn binary_cross_entropy(
         loss = core::mul(&loss, w)?;
     }
     reduced(&loss, reduction)
+}
+/// Both lie between 0 and 1. The first element that does not says whose it is.
+fn probabilities(input: &Tensor, target: &Tensor) -> Result<()> {
+    let outside = |t: &Tensor| -> Result<Tensor> {
+        let inside = core::logical_and(&core::ge(t, &number(0)?)?, &core::le(t, &number(1)?)?)?;
+        core::logical_not(&all_slices(&inside))
+    };
+    let [x, y] = [outside(input)?, outside(target)?];
+    let any = |t: &Tensor| core::any(t)?.try_item::<bool>();
+    if !any(&x)? && !any(&y)? {
+        return Ok(());
+    }
+    let first = |t: &Tensor| -> Result<usize> {
+        Ok(cast(t, DType::U8)?.try_to_vec::<u8>()?.iter().position(|b| *b != 0).unwrap_or(usize::MAX))
+    };
+    let (x, y) = (first(&x)?, first(&y)?);
+    let whose = if x <= y { "input" } else { "target" };
+    bail!(Runtime, "all elements of {whose} should be between 0 and 1")
 }
 /// `-log(sigmoid(x))`, stable for both signs.
 fn minus_log_sigmoid(x: &Tensor) -> Result<Tensor> {
@@ -715,8 +734,10 @@ pub fn cosine_similarity(x1: &Tensor, x2: &Tensor, dim: i64, eps: f64) -> Result
     let own = |t: &Tensor| if t.dtype().is_floating() { Ok(t.clone()) } else { cast(t, common) };
     let (x, y) = (own(x1)?, own(x2)?);
     let (x, y) = (core::expand(&x, &sizes, false)?, core::expand(&y, &sizes, false)?);
+    // the bound is set where no gradient is recorded: below it, too, the gradient is that of the norm
     let unit = |t: &Tensor| -> Result<Tensor> {
-        let n = core::clamp_min(&norm(t, 2.0, &[d], true)?, Scalar::Float(eps))?;
+        let n = core::clone(&norm(t, 2.0, &[d], true)?, None)?;
+        no_grad(|| core::clamp_min_(&n, Scalar::Float(eps)))?;
         core::div(t, &n)
     };
     core::sum(&core::mul(&unit(&x)?, &unit(&y)?)?, Some(&[d]), false, None)

@@ -205,7 +205,7 @@ pub fn bilinear(input1: &Tensor, input2: &Tensor, weight: &Tensor, bias: Option<
             t.sizes()[lead]
         );
     }
-    ensure!(w.dim() == 3, Runtime, "bilinear(): weight must be a 3D tensor, got {}D", w.dim());
+    ensure!(w.dim() == 3, Runtime, "number of dimensions must match");
     if a.dtype() == DType::Bool {
         return Err(flambeau_core::Error::not_implemented_for("bmm", DType::Bool));
     }

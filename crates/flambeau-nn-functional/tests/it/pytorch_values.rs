@@ -159,6 +159,62 @@ fn cosine_similarity_of_integers_and_floats() {
     assert!(ops::cosine_similarity(&x, &x, 1, 1e-8).is_err());
 }
 
+/// Below the bound, too, the gradient is that of the norm.
+#[test]
+fn cosine_similarity_of_short_vectors() {
+    let x = floats(&[0.0, 2.0], &[1, 2]);
+    let y = floats(&[0.06, 0.08], &[1, 2]);
+    y.requires_grad_(true);
+    let c = ops::cosine_similarity(&x, &y, 1, 0.5).unwrap();
+    assert!((list(&c)[0] - 0.16).abs() < 1e-12);
+    let loss = flambeau_core::ops::sum(&c, None, false, None).unwrap();
+    let o = flambeau_autograd::GradOptions::new();
+    let g = flambeau_autograd::grad(&[loss], std::slice::from_ref(&y), o).unwrap()[0].clone().unwrap();
+    // 1 / 0.5 for the second element, less what the norm's direction (0.6, 0.8) takes: 0.08 / 0.25
+    for (got, want) in list(&g).into_iter().zip([-0.192, 1.744]) {
+        assert!((got - want).abs() < 1e-9, "{got} {want}");
+    }
+}
+
+/// A factor that the sizes do not show: images go by the sizes, lines and volumes by the factor, gradients by the sizes.
+#[test]
+fn nearest_neighbours_by_sizes_and_by_factors() {
+    let of = |sizes: &[i64], factor: f64| {
+        let x = floats(&[0.0, 1.0, 2.0], sizes);
+        x.requires_grad_(true);
+        let f: Vec<f64> = [vec![1.0; sizes.len() - 3], vec![factor]].concat();
+        let y = ops::interpolate(&x, None, Some(&f), "nearest", None, None, false).unwrap();
+        let loss = flambeau_core::ops::sum(&y, None, false, None).unwrap();
+        let o = flambeau_autograd::GradOptions::new();
+        let g = flambeau_autograd::grad(&[loss], std::slice::from_ref(&x), o).unwrap()[0].clone().unwrap();
+        (list(&y), list(&g))
+    };
+    for sizes in [&[1, 1, 3][..], &[1, 1, 1, 1, 3]] {
+        assert_eq!(of(sizes, 1.3), (vec![0.0, 0.0, 1.0], vec![1.0; 3]));
+        assert_eq!(of(sizes, 2.2), (vec![0.0, 0.0, 0.0, 1.0, 1.0, 2.0], vec![2.0; 3]));
+    }
+    assert_eq!(of(&[1, 1, 1, 3], 1.3), (vec![0.0, 1.0, 2.0], vec![1.0; 3]));
+    assert_eq!(of(&[1, 1, 1, 3], 2.2), (vec![0.0, 0.0, 1.0, 1.0, 2.0, 2.0], vec![2.0; 3]));
+}
+
+/// What oneDNN computes may be empty.
+#[test]
+fn transposed_convolutions_of_no_size() {
+    let x = Tensor::from_vec_raw(vec![1f32; 12], &[2, 2, 3]).unwrap();
+    let w = Tensor::from_vec_raw(vec![1f32; 8], &[2, 2, 2]).unwrap();
+    x.requires_grad_(true);
+    w.requires_grad_(true);
+    let empty = |padding: i64| ops::conv_transpose1d(&x, &w, None, &[1], &[padding], &[0], 1, &[1]);
+    assert!(empty(3).is_err());
+    let y = empty(2).unwrap();
+    assert_eq!(y.sizes(), [2, 2, 0]);
+    let loss = flambeau_core::ops::sum(&y, None, false, None).unwrap();
+    let o = flambeau_autograd::GradOptions::new();
+    for g in flambeau_autograd::grad(&[loss], &[x.clone(), w.clone()], o).unwrap() {
+        assert!(g.unwrap().to_vec::<f32>().iter().all(|v| *v == 0.0));
+    }
+}
+
 /// What PyTorch makes of nothing: masks, means, normalised values, gradients of parameters.
 #[test]
 fn nothing_at_all() {

@@ -10,8 +10,9 @@ use flambeau_nn_functional::ops as f;
 
 fn check(p: Scalar) -> Result<()> {
     let text = p.py_text();
+    // NaN is neither, and refused where it is used
     ensure!(
-        (0.0..=1.0).contains(&p.to_f64()),
+        !(p.to_f64() < 0.0 || p.to_f64() > 1.0),
         Value,
         "dropout probability has to be between 0 and 1, but got {text}"
     );

@@ -24,10 +24,10 @@ pub(crate) struct Table {
 #[fields]
 pub(crate) struct Lookup {
     /// Rows that are looked up are scaled down to this norm first.
-    pub max_norm: Option<f64>,
+    pub max_norm: Option<Scalar>,
     /// Which norm.
     #[default(2.0)]
-    pub norm_type: f64,
+    pub norm_type: Scalar,
     /// Whether gradients are divided by how often their row stands in the batch.
     #[default(false)]
     pub scale_grad_by_freq: bool,
@@ -117,7 +117,8 @@ impl Embedding {
 }
 layer!(Embedding, |m, x| {
     let o = &m.options;
-    f::embedding(x, &m.weight, o.padding_idx, o.max_norm, o.norm_type, o.scale_grad_by_freq, o.sparse)
+    let max_norm = o.max_norm.map(Scalar::to_f64);
+    f::embedding(x, &m.weight, o.padding_idx, max_norm, o.norm_type.to_f64(), o.scale_grad_by_freq, o.sparse)
 });
 
 #[class("torch.nn.EmbeddingBag", build = EmbeddingBag, include(Table, Lookup, Rows, Factory),
@@ -260,8 +261,8 @@ impl EmbeddingBag {
             input,
             &self.weight,
             offsets,
-            o.max_norm,
-            o.norm_type,
+            o.max_norm.map(Scalar::to_f64),
+            o.norm_type.to_f64(),
             o.scale_grad_by_freq,
             &o.mode,
             o.sparse,

@@ -118,10 +118,9 @@ pub struct Bilinear {
 impl Bilinear {
     fn from_options(o: BilinearOptions) -> Result<Self> {
         flambeau_core::ensure!(
-            o.in1_features > 0,
+            o.in1_features != 0,
             Value,
-            "in1_features must be > 0, but got (in1_features={})",
-            o.in1_features
+            "in1_features must be > 0, but got (in1_features=0)"
         );
         let make = Factory::from(&o);
         let weight = make.parameter(&[o.out_features, o.in1_features, o.in2_features])?;

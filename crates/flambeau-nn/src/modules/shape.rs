@@ -2,7 +2,7 @@
 
 use super::{layer, layers, plain};
 use crate::args::Ints;
-use flambeau_core::{Result, Tensor, ops};
+use flambeau_core::ops;
 use flambeau_macros::{class, fields};
 use flambeau_nn_functional::ops as f;
 
@@ -46,28 +46,7 @@ plain!(
     /// ```
     Unflatten, UnflattenOptions
 );
-layer!(Unflatten, |m, x| unflatten(x, m.options.dim, &m.options.unflattened_size));
-
-fn unflatten(x: &Tensor, dim: i64, sizes: &[i64]) -> Result<Tensor> {
-    let d = flambeau_core::tensor::geometry::wrap_dim_strict(dim, x.dim())?;
-    let known: i64 = sizes.iter().filter(|s| **s >= 0).product();
-    let whole = x.sizes()[d];
-    let fits = match sizes.iter().filter(|s| **s == -1).count() {
-        0 => known == whole,
-        1 => known != 0 && whole % known == 0,
-        _ => false,
-    };
-    flambeau_core::ensure!(
-        fits,
-        Runtime,
-        "unflatten: Provided sizes {} don't multiply up to the size of dim {d} ({whole}) in the input tensor",
-        flambeau_core::tensor::geometry::fmt_sizes(sizes)
-    );
-    let inner = sizes.iter().map(|s| if *s == -1 { whole / known } else { *s });
-    let shape: Vec<i64> =
-        x.sizes()[..d].iter().copied().chain(inner).chain(x.sizes()[d + 1..].iter().copied()).collect();
-    ops::view(x, &shape)
-}
+layer!(Unflatten, |m, x| ops::unflatten(x, m.options.dim, &m.options.unflattened_size));
 
 /// The blocks of an image.
 #[fields]

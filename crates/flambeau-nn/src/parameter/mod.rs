@@ -7,7 +7,7 @@ use flambeau_core::api::ergonomic::{Operand, TensorItem, TensorOrList, expect};
 use flambeau_core::api::into_arg::IntoArg;
 use flambeau_core::dispatch::stand_in::{self, Source, StandIn};
 use flambeau_core::internal::RawTensor as _;
-use flambeau_core::{DType, Device, Result, Tensor};
+use flambeau_core::{DType, Device, Error, Result, Tensor};
 use std::borrow::{Borrow, Cow};
 use std::fmt;
 use std::ops::Deref;
@@ -43,6 +43,10 @@ impl Parameter {
         // of a computed weight the value of now, as PyTorch reads it here
         let leaf = stand_in::resolved(data)?.alias_parameter();
         if requires_grad {
+            if !data.dtype().is_floating() && !data.is_complex() {
+                let text = "Only Tensors of floating point and complex dtype can require gradients";
+                return Err(Error::autograd(text));
+            }
             leaf.try_requires_grad_(true)?;
         }
         Ok(Self::of_leaf(leaf))

@@ -206,6 +206,14 @@ fn errors_in_pytorchs_words() {
         "Expected key_padded_mask.shape[1] to be 5, but got 4"
     );
     assert!(text(args().is_causal(true)).starts_with("Need attn_mask if specifying the is_causal hint."));
+    let m = flambeau_nn::TransformerOptions::new()
+        .d_model(8)
+        .nhead(2)
+        .dim_feedforward(8)
+        .batch_first(true)
+        .build();
+    let e = m.try_forward(&torch::zeros(()), &x).unwrap_err();
+    assert_eq!(e.message(), "Dimension specified as 0 but tensor has no dimensions");
     let e = TransformerEncoderLayerOptions::new(8, 2).activation("silu").try_build().unwrap_err();
     assert_eq!(e.message(), "activation should be relu/gelu, not silu");
 }

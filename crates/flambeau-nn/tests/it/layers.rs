@@ -153,6 +153,14 @@ fn they_print_as_in_pytorch() {
         (Box::new(nn::MaxUnpool1d::new(3)), "MaxUnpool1d(kernel_size=(3,), stride=(3,), padding=(0,))"),
         (Box::new(nn::LocalResponseNorm::new(2)), "LocalResponseNorm(2, alpha=0.0001, beta=0.75, k=1.0)"),
         (Box::new(nn::CrossMapLRN2d::new(3)), "CrossMapLRN2d(3, alpha=0.0001, beta=0.75, k=1)"),
+        (
+            Box::new(nn::HardtanhOptions::new().min_val(-2).max_val(2.0).build()),
+            "Hardtanh(min_val=-2, max_val=2.0)",
+        ),
+        (
+            Box::new(nn::EmbeddingOptions::new(3, 4).max_norm(1).norm_type(1).build()),
+            "Embedding(3, 4, max_norm=1, norm_type=1)",
+        ),
         (Box::new(nn::Softmax::new(1)), "Softmax(dim=1)"),
         (Box::new(nn::SoftmaxOptions::new().build()), "Softmax(dim=None)"),
         (Box::new(nn::RReLU::new()), "RReLU(lower=0.125, upper=0.3333333333333333)"),

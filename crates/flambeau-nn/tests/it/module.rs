@@ -315,6 +315,16 @@ fn constructors_refuse_with_pytorch_texts() {
     assert_eq!(text(e), "padding='same' is not supported for strided convolutions");
     let e = nn::DropoutOptions::new().p(2).try_build().unwrap_err();
     assert_eq!(text(e), "dropout probability has to be between 0 and 1, but got 2");
+    assert!(nn::DropoutOptions::new().p(f64::NAN).try_build().is_ok());
+    let e = nn::BatchNorm1dOptions::new(-2).affine(false).try_build().unwrap_err();
+    assert_eq!(text(e), "zeros: Dimension size must be non-negative.");
+    let e = nn::LinearOptions::new(2, 2).dtype(flambeau_core::DType::I64).try_build().unwrap_err();
+    assert_eq!(text(e), "Only Tensors of floating point and complex dtype can require gradients");
+    let e = nn::Unflatten::new(1, [2, -2]).try_forward(&ones(&[1, 5])).unwrap_err();
+    assert_eq!(
+        text(e),
+        "unflatten got an unexpected error:\ninvalid shape dimension -2 at index 1 of shape [2, -2]"
+    );
     let e = nn::BatchNorm2d::new(2).try_forward(&ones(&[1, 2])).unwrap_err();
     assert_eq!(text(e), "expected 4D input (got 2D input)");
 }

@@ -126,9 +126,8 @@ impl MuonOptions {
             Some("spectral_unclamped") => (rows / cols).sqrt(),
             Some(_) => 1.0,
         };
-        let lr = self.lr.value();
-        ops::mul_(p, &number(1.0 - lr * self.weight_decay.value())?)?;
-        ops::add_(p, &update, Scalar::Float(-lr * ratio))
+        ops::mul_(p, &number(self.lr.shrink(self.weight_decay.value()))?)?;
+        ops::add_(p, &update, Scalar::Float(-self.lr.times(ratio)))
     }
 }
 impl Algorithm for MuonOptions {

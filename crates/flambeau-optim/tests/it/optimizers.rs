@@ -168,6 +168,16 @@ fn errors_are_pytorchs() {
     }
 }
 
+/// A learning rate of float32 computes in float32, whatever the parameter's dtype.
+#[test]
+fn muon_with_a_tensor_as_learning_rate() {
+    let p = Tensor::from_slice(&[1f64, 0.0, 0.0, 1.0], [2, 2]);
+    p.set_grad(Some(Tensor::from_slice(&[0f64; 4], [2, 2])));
+    let lr = Tensor::from_slice(&[0.02f32], ());
+    flambeau_optim::MuonOptions::new().lr(&lr).weight_decay(0.1).build([&p]).step();
+    assert_eq!(p.to_vec::<f64>()[0], f64::from(1.0 - 0.02f32 * 0.1));
+}
+
 #[test]
 fn groups_names_and_tensor_learning_rates() {
     let p = |v: f32| Parameter::new(Tensor::from_slice(&[v], 1));

@@ -84,7 +84,8 @@ fn applied(m: &dyn Module, x: &Tensor, w: &Tensor, bias: Option<&Tensor>) -> Res
     of!(Conv1d conv1d conv1d_padding, Conv2d conv2d conv2d_padding, Conv3d conv3d conv3d_padding);
     if let Some(e) = m.downcast_ref::<nn::Embedding>() {
         let o = &e.options;
-        return f::embedding(x, w, o.padding_idx, o.max_norm, o.norm_type, o.scale_grad_by_freq, o.sparse);
+        let (limit, norm) = (o.max_norm.map(Scalar::to_f64), o.norm_type.to_f64());
+        return f::embedding(x, w, o.padding_idx, limit, norm, o.scale_grad_by_freq, o.sparse);
     }
     if let Some(e) = m.downcast_ref::<nn::EmbeddingBag>() {
         return bags(e, w, x, None, None);
@@ -103,8 +104,8 @@ fn bags(
         x,
         w,
         offsets,
-        o.max_norm,
-        o.norm_type,
+        o.max_norm.map(Scalar::to_f64),
+        o.norm_type.to_f64(),
         o.scale_grad_by_freq,
         &o.mode,
         o.sparse,

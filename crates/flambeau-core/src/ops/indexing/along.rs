@@ -82,6 +82,11 @@ pub fn gather_cpu(&args::Gather { self_, dim, index, .. }: &args::Gather, out: &
 /// Checks what all scatters check, and gives the dimension.
 fn check(self_: &Tensor, dim: i64, index: &Tensor, src: Option<&Tensor>) -> Result<usize> {
     let d = wrap_dim(dim, self_.dim())?;
+    ensure!(
+        index.numel() == 0 || is_index(index),
+        Runtime,
+        "scatter(): Expected dtype int32/int64 for index"
+    );
     if let Some(s) = src {
         ensure!(
             s.dtype() == self_.dtype(),
@@ -92,7 +97,6 @@ fn check(self_: &Tensor, dim: i64, index: &Tensor, src: Option<&Tensor>) -> Resu
     if index.numel() == 0 {
         return Ok(d);
     }
-    ensure!(is_index(index), Runtime, "scatter(): Expected dtype int32/int64 for index");
     ensure!(
         rank(index) == rank(self_),
         Runtime,
@@ -331,7 +335,7 @@ pub fn take_along_dim(self_: &Tensor, indices: &Tensor, dim: Option<i64>) -> Res
         indices.dim()
     );
     ensure!(
-        indices.dtype() == DType::I64,
+        dim.is_none() || indices.dtype() == DType::I64,
         Runtime,
         "torch.take_along_dim(): dtype of indices should be Long but got {}",
         indices.dtype().scalar_type_name()

@@ -266,14 +266,14 @@ fn slices_exist(self_: &Tensor, d: usize, index: &Tensor) -> Result<()> {
 }
 
 fn check_fill(self_: &Tensor, dim: i64, index: &Tensor, complex: bool) -> Result<Update> {
-    let d = wrap_dim(dim, self_.dim())?;
     ensure!(index.dtype() == DType::I64, Index, "index_fill_(): Expected dtype int64 for index.");
-    ensure!(index.dim() <= 1, Runtime, "Index has to be a vector/scalar");
     ensure!(
         self_.is_complex() || !complex,
         Runtime,
         "index_fill_(): Converting complex Scalar to non-complex type is not supported"
     );
+    let d = wrap_dim(dim, self_.dim())?;
+    ensure!(index.dim() <= 1, Runtime, "Index has to be a vector/scalar");
     slices_exist(self_, d, index)?;
     Ok(Update::of(self_))
 }

@@ -91,6 +91,8 @@ pub fn masked_fill_tensor_plan<'a>(
 }
 /// `masked_fill.Scalar`
 pub fn masked_fill_plan<'a>(self_: &'a Tensor, mask: &'a Tensor, value: Scalar) -> Result<Planned<'a>> {
+    broadcast_shapes(mask.sizes(), self_.sizes())?;
+    check_mask(mask)?;
     let v = super::element(value, self_.dtype())?;
     let meta = self_.device() == Device::Meta;
     let v = if meta { Tensor::empty_raw(&[], v.dtype(), Device::Meta)? } else { v };

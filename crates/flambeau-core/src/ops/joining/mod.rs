@@ -469,7 +469,7 @@ pub fn unflatten(self_: &Tensor, dim: i64, sizes: &[i64]) -> Result<Tensor> {
     ensure!(
         self_.dim() > 0,
         Runtime,
-        "unflatten got an unexpected error:\nDimension specified as {dim} but tensor has no dimensions"
+        "unflatten got an unexpected error:\nDimension specified as {d} but tensor has no dimensions"
     );
     let n = self_.sizes()[d];
     let inner = geometry::infer_size(sizes, n).map_err(|e| {
@@ -567,6 +567,11 @@ pub fn numpy_t(self_: &Tensor) -> Result<Tensor> {
 pub fn meshgrid(tensors: &[Tensor], indexing: &str) -> Result<Vec<Tensor>> {
     ensure!(!tensors.is_empty(), Runtime, "meshgrid expects a non-empty TensorList");
     ensure!(
+        tensors.iter().all(|t| t.dtype() == tensors[0].dtype()),
+        Runtime,
+        "meshgrid expects all tensors to have the same dtype"
+    );
+    ensure!(
         matches!(indexing, "ij" | "xy"),
         Runtime,
         "torch.meshgrid: indexing must be one of \"xy\" or \"ij\", but received: {indexing}"
@@ -580,11 +585,6 @@ pub fn meshgrid(tensors: &[Tensor], indexing: &str) -> Result<Vec<Tensor>> {
             };
             bail!(Runtime, "torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {shown}");
         }
-        ensure!(
-            t.dtype() == tensors[0].dtype(),
-            Runtime,
-            "meshgrid expects all tensors to have the same dtype"
-        );
     }
     let mut l: Vec<Tensor> = geometry::listed(tensors.iter().cloned())?;
     let swap = indexing == "xy" && l.len() >= 2;

@@ -179,6 +179,36 @@ fn dims_and_indices() {
         "index_fill", Index,
             "index 7 is out of bounds for dimension 0 with size 2"
             => ops::index_fill(&t.x, 0, &t.i, 1.0.into());
+        "index_fill, dtype before the dimension", Index,
+            "index_fill_(): Expected dtype int64 for index."
+            => ops::index_fill(&t.x, 5, &t.one, 1.0.into());
+        "scatter_add, dtype of the index before the source's", Runtime,
+            "scatter(): Expected dtype int32/int64 for index"
+            => ops::scatter_add(&t.x, 0, &t.x, &of(DType::I64));
+        "take_along_dim, floats without a dimension", Runtime,
+            "gather(): Expected dtype int32/int64 for index"
+            => ops::take_along_dim(&t.x, &t.x, None);
+        "take_along_dim, floats along a dimension", Runtime,
+            "torch.take_along_dim(): dtype of indices should be Long but got Float"
+            => ops::take_along_dim(&t.x, &t.x, Some(0));
+        "masked_fill, mask before the value", Runtime,
+            "masked_fill_ only supports boolean masks, but got mask with dtype float"
+            => ops::masked_fill(&t.n, &t.s, complex(0.0, 1.0));
+        "meshgrid, dtypes before the indexing", Runtime,
+            "meshgrid expects all tensors to have the same dtype"
+            => ops::meshgrid(&[t.n.clone(), t.one.clone()], "zz");
+        "histogramdd, dtype before the bins", Unsupported,
+            "\"histogramdd\" not implemented for 'Long'"
+            => ops::histogramdd(&of(DType::I64), &[2], None, None, false);
+        "where, output before the mask", Runtime,
+            "Expected out type to be Float but got Double"
+            => ops::where_out(&t.x, &t.x, &t.x, &mut t.d.clone());
+        "tensordot, a leaf of another shape", Autograd,
+            "tensordot(): the 'out' tensor was specified and requires gradients, and its shape does not match the expected result. Either remove the 'out' argument, ensure it does not require gradients, or make sure its shape matches the expected output."
+            => ops::tensordot_out(&t.x, &t.x, &[1], &[1], &mut leaf(&[0]));
+        "tensordot, a leaf", Autograd,
+            "a leaf Variable that requires grad is being used in an in-place operation."
+            => ops::tensordot_out(&t.x, &t.x, &[1], &[1], &mut leaf(&[2, 2]));
         "gather", Runtime,
             "index 7 is out of bounds for dimension 0 with size 2"
             => ops::gather(&t.x, 0, &t.ii, false);

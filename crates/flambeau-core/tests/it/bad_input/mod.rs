@@ -24,6 +24,10 @@ fn ints(v: &[i64]) -> Tensor {
 fn of(d: DType) -> Tensor {
     ops::zeros(&[2, 3], Some(d), None, None, None).expect("a small tensor")
 }
+/// Zeros that want a gradient.
+fn leaf(sizes: &[i64]) -> Tensor {
+    f32s(sizes).requires_grad_(true)
+}
 fn complex(re: f64, im: f64) -> Scalar {
     let mut c = Scalar::Int(0).to_complex();
     (c.re, c.im) = (re, im);

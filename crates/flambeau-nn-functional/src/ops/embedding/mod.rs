@@ -12,7 +12,7 @@ use flambeau_core::backend::out::OutMeta;
 use flambeau_core::backend::transfer::to_device;
 use flambeau_core::internal::Access;
 use flambeau_core::internal::RawTensor as _;
-use flambeau_core::tensor::geometry::{self, SizeVec};
+use flambeau_core::tensor::geometry::{self, SizeVec, fmt_sizes};
 use flambeau_core::{DType, Device, Error, Result, Scalar, Tensor, bail, ensure, ops as core_ops};
 
 pub(crate) use flambeau_core::types::type_info::cpp_type_name as legacy_type;
@@ -142,13 +142,6 @@ pub fn embedding_renorm_(self_: &Tensor, indices: &Tensor, max_norm: f64, norm_t
         self_.dim()
     );
     check_indices_at(indices, 2, "embedding_renorm_")?;
-    if !self_.dtype().is_floating() {
-        bail!(
-            Unsupported,
-            "norm(): input dtype should be either floating point or complex. Got {} instead.",
-            self_.dtype().scalar_type_name()
-        );
-    }
     if self_.device() == Device::Meta {
         return Ok(());
     }
@@ -156,9 +149,25 @@ pub fn embedding_renorm_(self_: &Tensor, indices: &Tensor, max_norm: f64, norm_t
     let mut idx = cast(indices, DType::I64)?.try_to_vec::<i64>()?;
     idx.sort_unstable();
     idx.dedup();
-    for &i in &idx {
-        ensure!((0..rows).contains(&i), Index, "index out of range in self");
+    let in_range = |i: &i64| {
+        ensure!(
+            (0..rows).contains(i),
+            Index,
+            "select(): index {i} out of range for tensor of size {} at dimension 0",
+            fmt_sizes(self_.sizes())
+        );
+        Ok(())
+    };
+    // the first row is looked up before its norm is asked for
+    idx.first().map_or(Ok(()), in_range)?;
+    if !self_.dtype().is_floating() {
+        bail!(
+            Unsupported,
+            "norm(): input dtype should be either floating point or complex. Got {} instead.",
+            self_.dtype().scalar_type_name()
+        );
     }
+    idx.iter().try_for_each(in_range)?;
     let named = Tensor::from_vec_raw(idx.clone(), &[idx.len() as i64])?;
     let used = core_ops::index_select(self_, 0, &to_device(named, self_.device())?)?;
     // norm and factor are rounded into the weight's dtype, as PyTorch does

@@ -70,13 +70,17 @@ fn shape(x: &[i64], target: &Tensor, reduction: i64, ignore_index: i64) -> Resul
     let reduction = [Reduction::None, Reduction::Mean, Reduction::Sum][reduction as usize];
     Ok((LossShape { n: n as usize, c: c as usize, l: l as usize, ignore_index, reduction }, want))
 }
-fn check(x: &[i64], dtype: DType, target: &Tensor, weight: Option<&Tensor>) -> Result<()> {
+fn of_classes(target: &Tensor) -> Result<()> {
     ensure!(
         matches!(target.dtype(), DType::I64 | DType::U8),
         Runtime,
         "expected target dtype to be Long or Byte, but got {}",
         target.dtype().scalar_type_name()
     );
+    Ok(())
+}
+fn check(x: &[i64], dtype: DType, target: &Tensor, weight: Option<&Tensor>) -> Result<()> {
+    of_classes(target)?;
     if !dtype.is_floating() {
         // what has more than two dimensions is an image
         let label = if x.len() > 2 { "nll_loss2d_forward_out_frame" } else { "nll_loss_out_frame" };
@@ -85,12 +89,12 @@ fn check(x: &[i64], dtype: DType, target: &Tensor, weight: Option<&Tensor>) -> R
     if let Some(w) = weight {
         let c = x[usize::from(x.len() > 1)];
         ensure!(
-            w.dim() <= 1 || x.len() <= 2,
+            x.len() <= 2 || w.numel() == c,
             Runtime,
             "weight tensor should be defined either for all or no classes"
         );
         ensure!(
-            w.sizes() == [c] || w.dim() == 0 && c == 1,
+            x.len() > 2 || w.sizes() == [c] || w.dim() == 0 && c == 1,
             Runtime,
             "weight tensor should be defined either for all {c} classes or no classes but got weight tensor of shape: {}",
             fmt_sizes(w.sizes())
@@ -237,6 +241,7 @@ fn check_batch(input: &Tensor, target: &Tensor) -> Result<()> {
             ensure!(x[0] == 0, Value, "Expected input batch_size ({}) to match target batch_size (0).", x[0]);
             bail!(Index, "Dimension specified as 0 but tensor has no dimensions");
         }
+        of_classes(target)?;
         ensure!(
             t.is_empty() || t[0] == 1,
             Value,
@@ -264,6 +269,7 @@ fn check_batch(input: &Tensor, target: &Tensor) -> Result<()> {
                 "only batches of spatial targets supported (3D tensors) but got targets of dimension: {}",
                 t.len()
             );
+            of_classes(target)?;
             bail!(Runtime, "size mismatch (got input: {} , target: {}", fmt_sizes(x), fmt_sizes(t));
         }
         bail!(Runtime, "Expected target size {}, got {}", fmt_sizes(&want), fmt_sizes(t));
@@ -315,18 +321,14 @@ pub fn cross_entropy(
         Runtime,
         "label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}"
     );
-    if !input.dtype().is_floating() {
+    if !input.dtype().is_floating() && input.numel() > 0 {
         let last = input.dim() <= 2;
         let label = if last { "log_softmax_lastdim_kernel_impl" } else { "log_softmax_kernel_impl" };
         return Err(flambeau_core::Error::not_implemented_for(label, input.dtype()));
     }
     check_batch(input, target)?;
     if target.dtype().is_floating() {
-        bail!(
-            Runtime,
-            "expected target dtype to be Long or Byte, but got {}",
-            target.dtype().scalar_type_name()
-        );
+        of_classes(target)?;
     }
     let target = &for_one(input, target)?;
     super::fused_cross_entropy(input, target, weight, reduction, ignore_index, label_smoothing).map(|r| r.0)

@@ -2,7 +2,7 @@
 
 use flambeau_autograd::node::{any_tangent, dual_active};
 use flambeau_core::tensor::geometry::fmt_sizes;
-use flambeau_core::{DType, Result, Scalar, Tensor, ensure, ops as core_ops};
+use flambeau_core::{DType, Error, Result, Scalar, Tensor, ensure, ops as core_ops};
 
 /// `local_response_norm`
 pub fn local_response_norm(input: &Tensor, size: i64, alpha: f64, beta: f64, k: f64) -> Result<Tensor> {
@@ -27,6 +27,9 @@ pub fn local_response_norm(input: &Tensor, size: i64, alpha: f64, beta: f64, k: 
         "kernel size should be greater than zero, but got {}",
         if x.len() == 3 { format!("kH: {size} kW: 1") } else { format!("kT: {size} kH: 1 kW: 1") }
     );
+    if x.len() > 3 && !input.dtype().is_floating() && input.dtype() != DType::I64 {
+        return Err(Error::not_implemented_for("avg_pool3d_out_frame", input.dtype()));
+    }
     let mean = crate::ops::avg_pool2d(&square, &[size, 1], Some(&[1]), &[0], false, true, None)?;
     let number = crate::ops::operands::number;
     let d = core_ops::add(

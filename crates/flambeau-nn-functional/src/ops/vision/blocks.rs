@@ -8,14 +8,14 @@ use flambeau_core::tensor::geometry::{fmt_sizes, size_mul, wrap_dim_strict};
 use flambeau_core::{Result, Tensor, bail, ensure, ops as core};
 use flambeau_cpu::vision::blocks::{Blocks, gather, scatter};
 
+/// A list is of two numbers; one stands for both.
+fn two(v: &[i64], what: &str) -> Result<()> {
+    ensure!(matches!(v.len(), 1 | 2), Runtime, "It is expected {what} equals to 2, but got size {}", v.len());
+    Ok(())
+}
 fn pair(v: &[i64], what: &str, least: i64) -> Result<[i64; 2]> {
     let whole = if what == "kernel" { "kernel_size" } else { what };
-    ensure!(
-        matches!(v.len(), 1 | 2),
-        Runtime,
-        "It is expected {whole} equals to 2, but got size {}",
-        v.len()
-    );
+    two(v, whole)?;
     let v = per_dim(v, 2, "im2col", whole)?;
     let (what, part, text) = match what {
         "padding" => ("padding", "pad", "non-negative"),
@@ -34,6 +34,11 @@ fn pair(v: &[i64], what: &str, least: i64) -> Result<[i64; 2]> {
 
 /// The kernel's numbers, of which there are two each.
 fn pairs(kernel: &[i64], dilation: &[i64], padding: &[i64], stride: &[i64]) -> Result<[[i64; 2]; 4]> {
+    for (v, what) in
+        [(kernel, "kernel_size"), (dilation, "dilation"), (padding, "padding"), (stride, "stride")]
+    {
+        two(v, what)?;
+    }
     let (kernel, dilation) = (pair(kernel, "kernel", 1)?, pair(dilation, "dilation", 1)?);
     Ok([kernel, dilation, pair(padding, "padding", 0)?, pair(stride, "stride", 1)?])
 }
@@ -106,6 +111,7 @@ pub fn col2im_shape(
 ) -> Result<OutMeta> {
     let x = self_.sizes();
     let image = pair(output_size, "output_size", i64::MIN)?;
+    pairs(kernel_size, dilation, padding, stride)?;
     let batch = usize::from(x.len() == 3);
     ensure!(
         (x.len() == 2 || x.len() == 3) && x[batch..].iter().all(|d| *d != 0),
@@ -172,6 +178,7 @@ pub fn unfold(
     padding: &[i64],
     stride: &[i64],
 ) -> Result<Tensor> {
+    pairs(kernel_size, dilation, padding, stride)?;
     // PyTorch reads the sizes before it checks how many there are
     for d in 0..3 {
         wrap_dim_strict(d, input.dim())?;

@@ -27,6 +27,10 @@ fn step(n: usize, m: usize, aligned: bool, scale: Option<f64>, single: bool) -> 
     };
     round_to(v, single)
 }
+/// The factor of nearest neighbours where PyTorch asks the sizes first: as many or twice as many results go by them.
+fn by_sizes(n: i64, m: i64, scale: Option<f64>) -> Option<f64> {
+    scale.filter(|s| !(m == n && *s != 1.0 || m == 2 * n && *s != 2.0))
+}
 /// Source position of result `i`.
 fn source(i: usize, step: f64, aligned: bool, cubic: bool, single: bool) -> f64 {
     if aligned {
@@ -71,7 +75,7 @@ fn weights(
         match mode {
             "nearest" => {
                 let s = step(n, m, false, scale, true) as f32;
-                t.at.push(if n == m { i } else { ((i as f32 * s).floor() as usize).min(last) });
+                t.at.push(((i as f32 * s).floor() as usize).min(last));
                 t.w.push(1.0);
             }
             "nearest-exact" => {
@@ -188,7 +192,8 @@ pub fn resample_table(a: &args::Resample) -> Result<Weights> {
 pub fn resample_backward_table(a: &args::ResampleBackward) -> Result<Weights> {
     let m = a.grad_output.sizes()[a.dim as usize] as usize;
     let single = a.grad_output.dtype() != DType::F64;
-    weights(a.mode, a.size as usize, m, a.align_corners, a.antialias, a.scale, single)
+    let scale = if a.mode == "nearest" { by_sizes(a.size, m as i64, a.scale) } else { a.scale };
+    weights(a.mode, a.size as usize, m, a.align_corners, a.antialias, scale, single)
 }
 /// `_resample`
 pub fn resample_cpu(a: &args::Resample, out: &Tensor) -> Result<()> {
@@ -287,6 +292,13 @@ pub fn interpolate(
     };
     if recompute || mode == "area" {
         scales = vec![None; n];
+    }
+    // gradients always ask the sizes; results do in images, and in volumes with their channels last
+    let last = x.len() == 5 && x[1] > 3 && input.is_contiguous_format(MemoryFormat::ChannelsLast3d);
+    if mode == "nearest" && (x.len() == 4 || last) {
+        for d in 0..n {
+            scales[d] = by_sizes(x[d + 2], out[d], scales[d]);
+        }
     }
     ensure!(
         !antialias || (matches!(mode, "bilinear" | "bicubic" | "lanczos") && x.len() == 4),

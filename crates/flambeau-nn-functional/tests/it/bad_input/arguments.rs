@@ -40,6 +40,22 @@ fn arguments_that_do_not_fit() {
         "conv2d, dilation 0", Runtime,
             "dilation should be greater than zero, but got [0, 0]"
             => ops::conv2d(&t.img, &t.w, None, &[1], &[0], &[0], 1, "zeros");
+        "conv2d, dilation 0 of two images", Runtime,
+            "non-positive dilation is not supported"
+            => ops::conv2d(&f32s(&[2, 2, 4, 4]), &t.w, None, &[1], &[0], &[0], 1, "zeros");
+        "conv2d, bias before dims", Runtime,
+            "Input type (float) and bias type (double) should be the same"
+            => ops::conv2d(&t.x, &t.w, Some(&f64s(&[2])), &[1], &[0], &[1], 1, "zeros");
+        "conv2d, kernel before dtypes", Runtime,
+            "Calculated padded input size per channel: (4 x 4). Kernel size: (5 x 0). Kernel size can't be greater than actual input size"
+            => ops::conv2d(&t.img, &f64s(&[2, 2, 5, 0]), None, &[1], &[0], &[1], 1, "zeros");
+        "conv1d, complex numbers before groups", Runtime,
+            "Input type (CPUComplexFloatType) and weight type (torch.FloatTensor) should be the same"
+            => ops::conv1d(&zeros(&[1, 4, 4], DType::C64), &f32s(&[2, 4, 2]), None, &[1], &[0], &[1], 3, "zeros");
+        "conv3d, points of truth values", Unsupported,
+            "\"slow_conv3d_cpu\" not implemented for 'Bool'"
+            => ops::conv3d(&zeros(&[1, 1, 2, 2, 2], DType::Bool), &zeros(&[1, 1, 1, 1, 1], DType::Bool), None,
+                &[1], &[0], &[1], 1, "zeros");
         "conv2d, three paddings", Runtime,
             "expected padding to be a single integer value or a list of 2 values to match the convolution dimensions, but got padding=[1, 2, 3]"
             => ops::conv2d(&t.img, &t.w, None, &[1], &[1, 2, 3], &[1], 1, "zeros");
@@ -157,6 +173,12 @@ fn arguments_that_do_not_fit() {
         "unfold, kernel", Runtime,
             "Given input with spatial size (4, 4), kernel_size=(5, 5), dilation=(1, 1), padding=(0, 0), calculated shape of the array of sliding blocks as (0, 0),"
             => ops::unfold(&t.img, &[5], &[1], &[0], &[1]);
+        "unfold, kernel before dims", Runtime,
+            "kernel size should be greater than zero, but got kernel_height: 0 kernel_width: 0"
+            => ops::unfold(&t.x, &[0], &[1], &[0], &[1]);
+        "fold, lists before sizes", Runtime,
+            "It is expected stride equals to 2, but got size 3"
+            => ops::fold(&t.x3, &[3], &[2], &[0], &[0], &[1, 1, 1]);
         "unfold, stride", Runtime,
             "stride should be greater than zero, but got stride_height: 0 stride_width: 0"
             => ops::unfold(&t.img, &[2], &[1], &[0], &[0]);
@@ -194,6 +216,9 @@ fn arguments_that_do_not_fit() {
         "embedding, index", Index,
             "index out of range in self"
             => ops::embedding(&ints(&[7]), &t.x, None, None, 2.0, false, false);
+        "embedding, index of a norm", Index,
+            "select(): index 7 out of range for tensor of size [2, 3] at dimension 0"
+            => ops::embedding(&ints(&[7]), &t.x, None, Some(1.0), 2.0, false, false);
         "embedding by floats", Runtime,
             "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got torch.FloatTensor instead (while checking arguments for embedding)"
             => ops::embedding(&t.x, &t.x, None, None, 2.0, false, false);
@@ -212,6 +237,9 @@ fn arguments_that_do_not_fit() {
         "linear, dtypes", Runtime,
             "expected m1 and m2 to have the same dtype, but got: float != double"
             => ops::linear(&t.x, &f64s(&[2, 3]), None);
+        "bilinear, weight's dims", Runtime,
+            "number of dimensions must match"
+            => ops::bilinear(&t.x, &t.x, &f32s(&[1, 3, 3, 1]), None);
         "bilinear, sizes", Runtime,
             "bilinear(): input1 size does not match weight size: got 3 but expected 4"
             => ops::bilinear(&t.x, &t.x, &f32s(&[1, 4, 3]), None);
@@ -233,6 +261,30 @@ fn arguments_that_do_not_fit() {
         "nll_loss, target's dtype", Runtime,
             "expected target dtype to be Long or Byte, but got Float"
             => ops::nll_loss(&t.x, &f32s(&[2]), None, None, -100, None, "mean");
+        "nll_loss, dtype before the target's size", Runtime,
+            "expected target dtype to be Long or Byte, but got Float"
+            => ops::nll_loss(&f32s(&[3]), &f32s(&[2]), None, None, -100, None, "mean");
+        "nll_loss, weights of an image", Runtime,
+            "weight tensor should be defined either for all or no classes"
+            => ops::nll_loss(&t.img, &zeros(&[1, 4, 4], DType::I64), Some(&f32s(&[3])), None, -100, None, "mean");
+        "mse_loss, sizes before the reduction", Shape,
+            "The size of tensor a (3) must match the size of tensor b (4) at non-singleton dimension 1"
+            => ops::mse_loss(&t.x, &f32s(&[2, 4]), None, None, "x", None);
+        "binary_cross_entropy, target", Runtime,
+            "all elements of target should be between 0 and 1"
+            => ops::binary_cross_entropy(&t.x, &t.twos, None, None, None, "mean");
+        "binary_cross_entropy, input", Runtime,
+            "all elements of input should be between 0 and 1"
+            => ops::binary_cross_entropy(&t.twos, &t.twos, None, None, None, "mean");
+        "glu, an odd number", Runtime,
+            "Halving dimension must be even, but dimension 1 is size 3"
+            => ops::glu(&zeros(&[2, 3], DType::C64), -1);
+        "avg_pool1d of no truth values", Unsupported,
+            "\"avg_pool2d\" not implemented for 'Bool'"
+            => ops::avg_pool1d(&zeros(&[0, 2, 4], DType::Bool), &[2], None, &[0], false, true);
+        "local_response_norm, small integers", Unsupported,
+            "\"avg_pool3d_out_frame\" not implemented for 'Int'"
+            => ops::local_response_norm(&zeros(&[1, 2, 2, 2], DType::I32), 2, 1e-4, 0.75, 1.0);
         "mse_loss, reduction", Value,
             "x is not a valid value for reduction"
             => ops::mse_loss(&t.x, &t.x, None, None, "x", None);

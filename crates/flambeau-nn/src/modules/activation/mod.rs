@@ -27,9 +27,9 @@ fn either(
 }
 
 /// A range of limits.
-fn range(low: f64, high: f64) -> Result<()> {
+fn range(low: Scalar, high: Scalar) -> Result<()> {
     flambeau_core::ensure!(
-        low < high,
+        low.to_f64() < high.to_f64(),
         Assertion,
         "max_val ({}) must be greater than min_val ({})",
         high.py_text(),
@@ -88,8 +88,8 @@ layers! {
     /// assert_eq!(y.to_vec::<f32>(), [-1.0, 2.0]);
     /// ```
     LeakyReLU LeakyReLUOptions "torch.nn.LeakyReLU" [include(Inplace), repr(negative_slope=, inplace=?)]
-        { /** Slope below 0. */ #[default(0.01)] #[positional] negative_slope: f64 }
-        |m, o, x| f::leaky_relu(x, o.negative_slope, o.inplace);
+        { /** Slope below 0. */ #[default(0.01)] #[positional] negative_slope: Scalar }
+        |m, o, x| f::leaky_relu(x, o.negative_slope.to_f64(), o.inplace);
     /// `x` above 0, `alpha * (exp(x) - 1)` below.
     ///
     /// ```
@@ -99,8 +99,8 @@ layers! {
     /// assert_eq!(y.to_vec::<f32>(), [0.0, 2.0]);
     /// ```
     ELU ELUOptions "torch.nn.ELU" [include(Inplace), repr(alpha=, inplace=?)]
-        { /** Scale below 0. */ #[default(1.0)] alpha: f64 }
-        |m, o, x| f::elu(x, o.alpha, o.inplace);
+        { /** Scale below 0. */ #[default(1.0)] alpha: Scalar }
+        |m, o, x| f::elu(x, o.alpha.to_f64(), o.inplace);
     /// `max(0, x) + min(0, alpha * (exp(x / alpha) - 1))`.
     ///
     /// ```
@@ -110,8 +110,8 @@ layers! {
     /// assert_eq!(y.to_vec::<f32>(), [0.0, 2.0]);
     /// ```
     CELU CELUOptions "torch.nn.CELU" [include(Inplace), repr(alpha=, inplace=?)]
-        { /** Scale below 0. */ #[default(1.0)] alpha: f64 }
-        |m, o, x| f::celu(x, o.alpha, o.inplace);
+        { /** Scale below 0. */ #[default(1.0)] alpha: Scalar }
+        |m, o, x| f::celu(x, o.alpha.to_f64(), o.inplace);
     /// Scaled ELU (Klambauer et al. 2017).
     ///
     /// ```
@@ -162,9 +162,9 @@ layers! {
     /// assert_eq!(y.to_vec::<f32>(), [-2.0, 0.5, 1.0]);
     /// ```
     Hardtanh HardtanhOptions "torch.nn.Hardtanh" [include(Inplace), repr(min_val=, max_val=, inplace=?)]
-        { /** Lower limit. */ #[default(-1.0)] min_val: f64, /** Upper limit. */ #[default(1.0)] max_val: f64 }
+        { /** Lower limit. */ #[default(-1.0)] min_val: Scalar, /** Upper limit. */ #[default(1.0)] max_val: Scalar }
         check |o| range(o.min_val, o.max_val),
-        |m, o, x| f::hardtanh(x, Scalar::Float(o.min_val), Scalar::Float(o.max_val), o.inplace);
+        |m, o, x| f::hardtanh(x, o.min_val, o.max_val, o.inplace);
     /// A piecewise linear sigmoid.
     ///
     /// ```
@@ -216,8 +216,8 @@ layers! {
     /// assert_eq!(y.to_vec::<f32>(), [-2.0, 0.0, 2.0]);
     /// ```
     Hardshrink HardshrinkOptions "torch.nn.Hardshrink" [repr(lambd)]
-        { /** Half the width of the zero part. */ #[default(0.5)] lambd: f64 }
-        |m, o, x| f::hardshrink(x, Scalar::Float(o.lambd));
+        { /** Half the width of the zero part. */ #[default(0.5)] lambd: Scalar }
+        |m, o, x| f::hardshrink(x, o.lambd);
     /// 0 within `lambd`, `x` moved by it towards 0 elsewhere.
     ///
     /// ```
@@ -227,8 +227,8 @@ layers! {
     /// assert_eq!(y.to_vec::<f32>(), [-1.5, 0.0, 1.5]);
     /// ```
     Softshrink SoftshrinkOptions "torch.nn.Softshrink" [repr(lambd)]
-        { /** Half the width of the zero part. */ #[default(0.5)] lambd: f64 }
-        |m, o, x| f::softshrink(x, Scalar::Float(o.lambd));
+        { /** Half the width of the zero part. */ #[default(0.5)] lambd: Scalar }
+        |m, o, x| f::softshrink(x, o.lambd);
     /// `x` above the threshold, a value elsewhere.
     ///
     /// ```

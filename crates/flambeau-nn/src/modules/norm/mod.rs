@@ -54,12 +54,9 @@ impl Running {
     fn parts(&self, n: i64) -> Result<Parts> {
         let factory = self.factory();
         let (weight, bias) = affine(&[n], self.affine, self.bias, &factory)?;
-        let filled = |value| {
-            let t = factory.empty(&[n])?;
-            ops::fill_(&t, Scalar::Int(value))?;
-            Ok(Buffer::new(t))
-        };
-        Ok((weight, bias, self.tracked([&|| filled(0), &|| filled(1), &|| self.count()])?))
+        let zeros = || ops::zeros(&[n], self.dtype, None, self.device, None).map(Buffer::new);
+        let ones = || ops::ones(&[n], self.dtype, None, self.device, None).map(Buffer::new);
+        Ok((weight, bias, self.tracked([&zeros, &ones, &|| self.count()])?))
     }
     /// For a number of channels that is not known yet.
     pub(in crate::modules) fn open_parts(&self) -> Result<Parts> {

@@ -528,14 +528,11 @@ impl Transformer {
     /// Runs the model.
     fn compute(&self, src: &Tensor, tgt: &Tensor, args: &TransformerArgs) -> Result<Tensor> {
         let size = |t: &Tensor, d: i64| -> Result<i64> {
-            Ok(t.sizes()[flambeau_core::tensor::geometry::wrap_dim(d, t.dim())?])
+            Ok(t.sizes()[flambeau_core::tensor::geometry::wrap_dim_strict(d, t.dim())?])
         };
         let batch = if self.arguments.batch_first { 0 } else { 1 };
-        ensure!(
-            src.dim() != 3 || size(src, batch)? == size(tgt, batch)?,
-            Runtime,
-            "the batch number of src and tgt must be equal"
-        );
+        let one_batch = size(src, batch)? == size(tgt, batch)?;
+        ensure!(src.dim() != 3 || one_batch, Runtime, "the batch number of src and tgt must be equal");
         let d_model = self.arguments.d_model;
         ensure!(
             size(src, -1)? == d_model && size(tgt, -1)? == d_model,

@@ -1,4 +1,4 @@
-//! How the `out=` form of a row refuses tensors that require a gradient.
+//! What the `out=` form of a row refuses: gradients, and memory that is shared.
 
 use serde::Deserialize;
 
@@ -13,10 +13,10 @@ pub enum OutGrad {
     Named(String),
     /// By another name, and it asks its outputs alone.
     Outputs(String),
-    /// By a name, after all else that the form refuses; the row's where there is none.
+    /// By a name, after all else that the form refuses.
     Late(String),
-    /// After all else, as a copy to a leaf does.
-    Leaf,
+    /// After all else, as a copy to a leaf does; with a name, one of another shape is refused before, by it.
+    Leaf(Option<String>),
     /// As a resize does, since it resizes its output whatever the size.
     Resize,
     /// Not at all.
@@ -25,12 +25,13 @@ pub enum OutGrad {
 
 impl From<String> for OutGrad {
     fn from(word: String) -> OutGrad {
-        match (word.as_str(), word.strip_prefix("late ")) {
+        match word.split_once(' ').unwrap_or((&word, "")) {
             ("", _) => OutGrad::Never,
-            ("leaf", _) => OutGrad::Leaf,
+            ("leaf", "") => OutGrad::Leaf(None),
+            ("leaf", name) => OutGrad::Leaf(Some(name.into())),
             ("resize", _) => OutGrad::Resize,
-            (_, Some(name)) => OutGrad::Late(name.into()),
-            (name, None) if name.starts_with("aten::") => OutGrad::Outputs(word),
+            ("late", name) => OutGrad::Late(name.into()),
+            (name, _) if name.starts_with("aten::") => OutGrad::Outputs(word),
             _ => OutGrad::Named(word),
         }
     }
@@ -39,13 +40,21 @@ impl From<String> for OutGrad {
 impl OutGrad {
     /// Whether it refuses after all else.
     pub fn is_late(&self) -> bool {
-        matches!(self, OutGrad::Late(_) | OutGrad::Leaf)
+        matches!(self, OutGrad::Late(_) | OutGrad::Leaf(_))
     }
     /// The name by which it refuses.
     pub fn name<'a>(&'a self, row: &'a str) -> &'a str {
         match self {
             OutGrad::Named(name) | OutGrad::Outputs(name) | OutGrad::Late(name) => name,
-            OutGrad::Own | OutGrad::Leaf | OutGrad::Resize | OutGrad::Never => row,
+            OutGrad::Own | OutGrad::Leaf(_) | OutGrad::Resize | OutGrad::Never => row,
         }
     }
+}
+
+/// Outputs that share no memory with inputs, or with each other either.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub enum Apart {
+    OfInputs(bool),
+    OfEachOther(String),
 }
