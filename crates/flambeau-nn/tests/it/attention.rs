@@ -214,6 +214,9 @@ fn errors_in_pytorchs_words() {
         .build();
     let e = m.try_forward(&torch::zeros(()), &x).unwrap_err();
     assert_eq!(e.message(), "Dimension specified as 0 but tensor has no dimensions");
+    let layer = TransformerEncoderLayerOptions::new(8, 2).batch_first(true).build();
+    let e = TransformerEncoderOptions::new(layer, 1).build().try_forward(&torch::zeros(())).unwrap_err();
+    assert_eq!(e.message(), "tuple index out of range");
     let e = TransformerEncoderLayerOptions::new(8, 2).activation("silu").try_build().unwrap_err();
     assert_eq!(e.message(), "activation should be relu/gelu, not silu");
 }

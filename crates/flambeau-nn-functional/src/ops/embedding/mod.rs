@@ -151,7 +151,7 @@ pub fn embedding_renorm_(self_: &Tensor, indices: &Tensor, max_norm: f64, norm_t
     idx.dedup();
     let in_range = |i: &i64| {
         ensure!(
-            (0..rows).contains(i),
+            (-rows..rows).contains(i),
             Index,
             "select(): index {i} out of range for tensor of size {} at dimension 0",
             fmt_sizes(self_.sizes())
@@ -168,6 +168,8 @@ pub fn embedding_renorm_(self_: &Tensor, indices: &Tensor, max_norm: f64, norm_t
         );
     }
     idx.iter().try_for_each(in_range)?;
+    // rows counted from the end are refused by the lookup that follows
+    idx.retain(|i| *i >= 0);
     let named = Tensor::from_vec_raw(idx.clone(), &[idx.len() as i64])?;
     let used = core_ops::index_select(self_, 0, &to_device(named, self_.device())?)?;
     // norm and factor are rounded into the weight's dtype, as PyTorch does

@@ -22,11 +22,11 @@ use crate::modules::options::Factory;
 use crate::modules::{LayerNorm, ModuleList, RMSNorm, by_values, with_arguments};
 use flambeau_core::api::ergonomic::{expect, wrapped_number};
 use flambeau_core::api::into_arg::IntoArg;
+#[cfg(feature = "by-name")]
+use flambeau_core::dispatch::value::FromValue;
 use flambeau_core::dispatch::value::Value;
 use flambeau_core::settings::determinism::warn;
-use flambeau_core::{B8, DType, Device, Result, Scalar, Tensor, bail, ensure, ops};
-#[cfg(feature = "by-name")]
-use flambeau_core::{Error, dispatch::value::FromValue};
+use flambeau_core::{B8, DType, Device, Error, Result, Scalar, Tensor, bail, ensure, ops};
 use flambeau_macros::{Module, class};
 use flambeau_nn_functional::ops::attention::multi_head::{canonical_mask, warn_of_mismatch};
 use layers::{Block, DECODER_ARGUMENTS};
@@ -144,8 +144,9 @@ fn detect_causal(mask: Option<&Tensor>, said: Option<bool>, length: i64) -> Resu
     ops::all(&ops::eq(m, &causal)?)?.try_item::<bool>()
 }
 /// The length of the sequences.
-fn length(t: &Tensor, batch_first: bool) -> i64 {
-    t.size(if t.dim() != 2 && batch_first { 1 } else { 0 })
+fn length(t: &Tensor, batch_first: bool) -> Result<i64> {
+    let at = usize::from(t.dim() != 2 && batch_first);
+    t.sizes().get(at).copied().ok_or_else(|| Error::index("tuple index out of range"))
 }
 
 #[class("torch.nn.TransformerEncoder", build = TransformerEncoder)]
@@ -220,7 +221,7 @@ impl TransformerEncoder {
             Some(p) if own.is_none() => self.left_out(first, src, p)?,
             _ => None,
         };
-        let length = length(src, first.self_attn.options.batch_first);
+        let length = length(src, first.self_attn.options.batch_first)?;
         let is_causal = detect_causal(own.as_ref(), args.is_causal, length)?;
         let args =
             TransformerEncoderArgs { mask: own, src_key_padding_mask: padding, is_causal: Some(is_causal) };
@@ -318,7 +319,7 @@ impl TransformerDecoder {
     /// Runs the layers.
     fn compute(&self, tgt: &Tensor, memory: &Tensor, args: &TransformerDecoderArgs) -> Result<Tensor> {
         ensure!(!self.layers.is_empty(), Index, "index 0 is out of range");
-        let length = length(tgt, self.layers[0].self_attn.options.batch_first);
+        let length = length(tgt, self.layers[0].self_attn.options.batch_first)?;
         let causal = detect_causal(args.tgt_mask.as_ref(), args.tgt_is_causal, length)?;
         let args = TransformerDecoderArgs { tgt_is_causal: Some(causal), ..args.clone() };
         let mut x = tgt.clone();
