@@ -132,7 +132,7 @@ fn hooks_are_dropped_without_the_lock() {
             let (x, seen) = (x.clone(), seen.clone());
             let d = OnDrop(move || {
                 drop(x.grad());
-                x.remove_hook(0);
+                x.register_hook(|_| None).remove();
                 seen.store(true, Ordering::Relaxed);
             });
             move |_: &Tensor| {
@@ -140,10 +140,10 @@ fn hooks_are_dropped_without_the_lock() {
                 None
             }
         };
-        x.remove_hook(x.register_hook(hook(&x)));
+        x.register_hook(hook(&x)).remove();
         assert!(seen.swap(false, Ordering::Relaxed));
         let y = x.exp();
-        y.remove_hook(y.register_hook(hook(&x)));
+        y.register_hook(hook(&x)).remove();
         assert!(seen.load(Ordering::Relaxed));
     });
 }

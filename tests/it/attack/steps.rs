@@ -12,6 +12,7 @@ use torch::__core::dispatch::registry;
 use torch::__core::gradients::saved::saved_tensors_hooks;
 use torch::__core::internal::RawTensor as _;
 use torch::__core::types::schema::{Arg, Default_, Ty};
+use torch::autograd::RemovableHandle;
 use torch::library::{self, Value};
 use torch::options::{BackwardOptions, LoadOptions};
 use torch::overrides::{OperatorCall, push_dispatch_mode, push_function_mode};
@@ -54,7 +55,7 @@ struct Program<'a> {
     shown: bool,
     tensors: Vec<Tensor>,
     guards: Vec<Box<dyn Any>>,
-    hooks: Vec<(Tensor, u64)>,
+    hooks: Vec<RemovableHandle>,
     /// Gradients that kept their graph: each makes the next a few times as large.
     graphs: usize,
 }
@@ -521,8 +522,7 @@ impl<'a> Program<'a> {
     fn hook(&mut self) -> Result<()> {
         if self.below(3) == 0 && !self.hooks.is_empty() {
             let at = self.below(self.hooks.len());
-            let (t, id) = self.hooks.swap_remove(at);
-            t.remove_hook(id);
+            self.hooks.swap_remove(at).remove();
             return Ok(());
         }
         let (t, other) = (self.live()?, self.live()?);
@@ -530,18 +530,20 @@ impl<'a> Program<'a> {
             return Ok(());
         }
         let which = self.below(5);
+        // taken out while hooks run
+        let earlier = if which == 3 { self.hooks.pop() } else { None };
         let mine = t.clone();
-        let id = t.register_hook(move |g: &Tensor| match which {
+        let handle = t.register_hook(move |g: &Tensor| match which {
             0 => Some(other.clone()),
             1 => panic_any(Thrown),
             2 => ops::mul_(g, g).ok().map(|()| g.clone()),
             3 => {
-                mine.remove_hook(0);
+                earlier.iter().for_each(RemovableHandle::remove);
                 mine.grad()
             }
             _ => None,
         });
-        self.hooks.push((t, id));
+        self.hooks.push(handle);
         Ok(())
     }
     fn region(&mut self) -> Result<()> {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 /// Methods without a documented name: PyTorch's that it does not document, and Rust's own (conversions from and to Rust's
 /// values, identity of handles, indexing).
-const UNDOCUMENTED: [&str; 31] = [
+const UNDOCUMENTED: [&str; 30] = [
     "_indices",
     "_nnz",
     "_values",
