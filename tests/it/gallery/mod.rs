@@ -3,10 +3,10 @@
 
 mod twins;
 
+use flambeau_test_support::programs::program;
 use flambeau_test_support::python::output;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
-use std::sync::LazyLock;
 
 /// A program in float64, where rounding does not hide what differs.
 struct Program {
@@ -111,24 +111,6 @@ const PROGRAMS: &[Program] = &[
     Program { name: "vae", flags: &["--epochs", "2"], learns: |all| all.len() == 2 && all[1] < all[0] },
 ];
 
-/// Where the programs are. Cargo brings them up to date with the features of the whole workspace: those that
-/// `cargo test --workspace` has built them with, so that nothing is compiled a second time.
-fn built() -> &'static Path {
-    static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
-        let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml");
-        let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["build", "--quiet", "--workspace", "--manifest-path", manifest]);
-        for program in PROGRAMS {
-            cargo.args(["--example", program.name]);
-        }
-        cargo.args(["--profile", if cfg!(debug_assertions) { "test" } else { "release" }]);
-        output(&mut cargo, "");
-        let test = std::env::current_exe().unwrap();
-        test.parent().and_then(Path::parent).unwrap().join("examples")
-    });
-    &FOLDER
-}
-
 fn values(path: &Path) -> Vec<f64> {
     torch::load(path).unwrap().into_tensor().expect("a tensor").to_vec::<f64>()
 }
@@ -139,7 +121,7 @@ impl Program {
         let folder = tempfile::tempdir().unwrap();
         let at = |file: &str| folder.path().join(file);
         let flags = [&["--dtype", "float64"], self.flags].concat();
-        let mut command = Command::new(built().join(self.name));
+        let mut command = Command::new(program(self.name));
         command.args(&flags).arg("--losses").arg(at("ours.pt")).arg("--out").arg(at("picture.png"));
         let printed = output(command.current_dir(folder.path()), "");
         assert!(printed.contains("picture.png"), "{printed}");

@@ -1,31 +1,16 @@
 //! The example as its users run it: from another folder, with its files and last line, and beside the PyTorch script
 //! that it mirrors.
 
+use flambeau_test_support::programs::program;
 use flambeau_test_support::python::{output, python};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
-use std::sync::LazyLock;
 use torch::nn::StateDict;
 use torch::prelude::*;
 
-/// The example's program. Cargo brings it up to date with the features of the whole workspace: those that
-/// `cargo test --workspace` has built it with, so that nothing is compiled a second time.
-fn program() -> &'static Path {
-    static PROGRAM: LazyLock<PathBuf> = LazyLock::new(|| {
-        let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml");
-        let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["build", "--quiet", "--workspace", "--example", "digits", "--manifest-path", manifest]);
-        cargo.args(["--profile", if cfg!(debug_assertions) { "test" } else { "release" }]);
-        output(&mut cargo, "");
-        let test = std::env::current_exe().unwrap();
-        test.parent().and_then(Path::parent).unwrap().join("examples/digits")
-    });
-    &PROGRAM
-}
-
 /// What the example prints, run in `folder`.
 fn digits(folder: &Path, args: &[&str]) -> String {
-    output(Command::new(program()).args(args).current_dir(folder), "")
+    output(Command::new(program("digits")).args(args).current_dir(folder), "")
 }
 
 fn state(path: &Path) -> StateDict {

@@ -1437,7 +1437,7 @@ pub(crate) static RULES: &[(&str, &str, Rule)] = &[
     ("flambeau-nn-functional", "embedding.functional", Body),
     ("flambeau-nn-functional", "embedding_renorm_", Loop("renorms only the rows that a slice names")),
     ("flambeau-nn-functional", "embedding_bag.functional", By(by::bags)),
-    ("flambeau-nn-functional", "flambeau::bag_sums", Loop("each slice has bags of its own")),
+    ("flambeau-nn-functional", "flambeau::bag_sums", By(by::bag_sums)),
     ("flambeau-nn-functional", "linear", By(by::linear)),
     ("flambeau-nn-functional", "linear.out", Out),
     ("flambeau-nn-functional", "bilinear", Body),

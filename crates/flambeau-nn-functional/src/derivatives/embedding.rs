@@ -3,7 +3,7 @@
 use crate::ops;
 use flambeau_autograd::shorthand::{div, eq, masked_not, number, reshape, to_dtype, unsqueeze};
 use flambeau_core::internal::RawTensor as _;
-use flambeau_core::{DType, Result, Tensor, ensure, ops as core};
+use flambeau_core::{DType, Result, Scalar, Tensor, ensure, ops as core};
 
 /// For the weight.
 pub fn embedding_weight_grad(
@@ -68,9 +68,10 @@ pub fn embedding_double_backward(
 
 /// For each index the row of its bag.
 fn of_bags(rows: &Tensor, indices: &Tensor, starts: &Tensor) -> Result<Tensor> {
-    let sizes = core::diff(starts, 1, -1, None, None)?;
-    let bags = core::repeat_interleave(&sizes, Some(indices.numel()))?;
-    core::index_select(rows, 0, &bags)
+    let (bags, n) = (rows.sizes()[0], Scalar::Int(indices.numel()));
+    let ends = core::narrow(starts, 0, 1, bags)?;
+    let places = core::arange(n, Some(starts.dtype()), None, Some(starts.device()), None)?;
+    core::index_select(rows, 0, &core::searchsorted(&ends, &places, false, true, None, None)?)
 }
 /// The gradient of `bag_sums` for its weight.
 pub fn bag_weight_grad(

@@ -207,3 +207,32 @@ pub(crate) fn bags(c: &Call<'_>) -> Result<Vec<Value>> {
     )?;
     c.one(&parted(c, &out)?)
 }
+/// `bag_sums`: bags of all slices, one after the other.
+pub(crate) fn bag_sums(c: &Call<'_>) -> Result<Vec<Value>> {
+    let own = c.is_batched(0);
+    if c.batch() == 0 || !own && c.flag(4)? {
+        return looped(c);
+    }
+    let (mut indices, starts) = (c.whole_at(1)?, c.whole_at(2)?);
+    let (each, bags) = (crate::batched::size(&indices, 1)?, crate::batched::size(&starts, 1)? - 1);
+    // as many for each slice as its number times `step`
+    let shifted = |t: &Tensor, step: i64| {
+        let shift = mul_scalar(&numbers(c, t, 1)?, step.into())?;
+        let shift = ops::to_copy(&shift, Some(t.dtype()), None, None, None, false, None)?;
+        ops::add(t, &shift, 1.into())
+    };
+    let mut weight = c.parts(c.tensor(0)?).0;
+    if own {
+        weight = c.whole_at(0)?;
+        indices = shifted(&indices, crate::batched::size(&weight, 1)?)?;
+        weight = joined(&weight)?;
+    }
+    let starts = shifted(&starts, each)?;
+    // where a slice's last bag ends, the next one's first begins
+    let last = ops::narrow(&ops::select(&starts, 0, c.batch() - 1)?, 0, bags, 1)?;
+    let starts = ops::cat(&[joined(&ops::narrow(&starts, 1, 0, bags)?)?, last], 0)?;
+    let factors = c.whole_maybe(3)?.map(|t| joined(&t)).transpose()?;
+    let (by_count, sparse) = (c.flag(4)?, c.flag(5)?);
+    let out = nn::bag_sums(&weight, &joined(&indices)?, &starts, factors.as_ref(), by_count, sparse)?;
+    c.one(&parted(c, &out)?)
+}
