@@ -207,8 +207,9 @@ impl Call<'_> {
         }
         if let Some((n, tensors)) = self.either() {
             let tensors = self.form.ident().replacen(&row.rust, tensors, 1);
-            let lent =
-                exprs.iter().map(|e| if *e == n { format!("&*expect({n}.operand())") } else { e.clone() });
+            let lent = exprs
+                .iter()
+                .map(|e| if *e == n { format!("expect({n}.operand()).as_ref()") } else { e.clone() });
             call = format!(
                 "match {n}.number() {{\nSome({n}) => {call},\nNone => ops::{tensors}({}),\n}}",
                 lent.collect::<Vec<_>>().join(", "),

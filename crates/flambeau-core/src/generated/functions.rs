@@ -4378,7 +4378,7 @@ pub fn clamp(input: &Tensor, min: impl Bound, max: impl Bound) -> Tensor {
 pub fn clamp_max(input: &Tensor, max: impl Operand) -> Tensor {
     expect(match max.number() {
         Some(max) => ops::clamp_max(input, max),
-        None => ops::clamp_max_tensor(input, &*expect(max.operand())),
+        None => ops::clamp_max_tensor(input, expect(max.operand()).as_ref()),
     })
 }
 
@@ -4394,7 +4394,7 @@ pub fn clamp_max(input: &Tensor, max: impl Operand) -> Tensor {
 pub fn clamp_max_out(input: &Tensor, max: impl Operand, out: &mut Tensor) {
     expect(match max.number() {
         Some(max) => ops::clamp_max_out(input, max, out),
-        None => ops::clamp_max_tensor_out(input, &*expect(max.operand()), out),
+        None => ops::clamp_max_tensor_out(input, expect(max.operand()).as_ref(), out),
     });
 }
 
@@ -4441,7 +4441,7 @@ pub fn clamp_max_tensor_out(input: &Tensor, max: &Tensor, out: &mut Tensor) {
 pub fn clamp_min(input: &Tensor, min: impl Operand) -> Tensor {
     expect(match min.number() {
         Some(min) => ops::clamp_min(input, min),
-        None => ops::clamp_min_tensor(input, &*expect(min.operand())),
+        None => ops::clamp_min_tensor(input, expect(min.operand()).as_ref()),
     })
 }
 
@@ -4457,7 +4457,7 @@ pub fn clamp_min(input: &Tensor, min: impl Operand) -> Tensor {
 pub fn clamp_min_out(input: &Tensor, min: impl Operand, out: &mut Tensor) {
     expect(match min.number() {
         Some(min) => ops::clamp_min_out(input, min, out),
-        None => ops::clamp_min_tensor_out(input, &*expect(min.operand()), out),
+        None => ops::clamp_min_tensor_out(input, expect(min.operand()).as_ref(), out),
     });
 }
 
@@ -8140,7 +8140,7 @@ pub fn index_copy_out(input: &Tensor, dim: i64, index: &Tensor, source: &Tensor,
 pub fn index_fill(input: &Tensor, dim: i64, index: &Tensor, value: impl Operand) -> Tensor {
     expect(match value.number() {
         Some(value) => ops::index_fill(input, dim, index, value),
-        None => ops::index_fill_tensor(input, dim, index, &*expect(value.operand())),
+        None => ops::index_fill_tensor(input, dim, index, expect(value.operand()).as_ref()),
     })
 }
 
@@ -8834,7 +8834,7 @@ pub fn le_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
 pub fn lerp(input: &Tensor, end: &Tensor, weight: impl Operand) -> Tensor {
     expect(match weight.number() {
         Some(weight) => ops::lerp(input, end, weight),
-        None => ops::lerp_tensor(input, end, &*expect(weight.operand())),
+        None => ops::lerp_tensor(input, end, expect(weight.operand()).as_ref()),
     })
 }
 
@@ -8850,7 +8850,7 @@ pub fn lerp(input: &Tensor, end: &Tensor, weight: impl Operand) -> Tensor {
 pub fn lerp_out(input: &Tensor, end: &Tensor, weight: impl Operand, out: &mut Tensor) {
     expect(match weight.number() {
         Some(weight) => ops::lerp_out(input, end, weight, out),
-        None => ops::lerp_tensor_out(input, end, &*expect(weight.operand()), out),
+        None => ops::lerp_tensor_out(input, end, expect(weight.operand()).as_ref(), out),
     });
 }
 
@@ -9655,7 +9655,7 @@ pub fn lt_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
 pub fn masked_fill(input: &Tensor, mask: &Tensor, value: impl Operand) -> Tensor {
     expect(match value.number() {
         Some(value) => ops::masked_fill(input, mask, value),
-        None => ops::masked_fill_tensor(input, mask, &*expect(value.operand())),
+        None => ops::masked_fill_tensor(input, mask, expect(value.operand()).as_ref()),
     })
 }
 

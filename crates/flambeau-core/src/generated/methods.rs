@@ -1853,7 +1853,7 @@ impl Tensor {
     pub fn clamp_max(&self, max: impl Operand) -> Tensor {
         expect(match max.number() {
             Some(max) => ops::clamp_max(self, max),
-            None => ops::clamp_max_tensor(self, &*expect(max.operand())),
+            None => ops::clamp_max_tensor(self, expect(max.operand()).as_ref()),
         })
     }
 
@@ -1869,7 +1869,7 @@ impl Tensor {
     pub fn clamp_max_(&self, max: impl Operand) -> &Self {
         expect(match max.number() {
             Some(max) => ops::clamp_max_(self, max),
-            None => ops::clamp_max_tensor_(self, &*expect(max.operand())),
+            None => ops::clamp_max_tensor_(self, expect(max.operand()).as_ref()),
         });
         self
     }
@@ -1918,7 +1918,7 @@ impl Tensor {
     pub fn clamp_min(&self, min: impl Operand) -> Tensor {
         expect(match min.number() {
             Some(min) => ops::clamp_min(self, min),
-            None => ops::clamp_min_tensor(self, &*expect(min.operand())),
+            None => ops::clamp_min_tensor(self, expect(min.operand()).as_ref()),
         })
     }
 
@@ -1934,7 +1934,7 @@ impl Tensor {
     pub fn clamp_min_(&self, min: impl Operand) -> &Self {
         expect(match min.number() {
             Some(min) => ops::clamp_min_(self, min),
-            None => ops::clamp_min_tensor_(self, &*expect(min.operand())),
+            None => ops::clamp_min_tensor_(self, expect(min.operand()).as_ref()),
         });
         self
     }
@@ -3339,7 +3339,7 @@ impl Tensor {
     pub fn fill_(&self, value: impl Operand) -> &Self {
         expect(match value.number() {
             Some(value) => ops::fill_(self, value),
-            None => ops::fill_tensor_(self, &*expect(value.operand())),
+            None => ops::fill_tensor_(self, expect(value.operand()).as_ref()),
         });
         self
     }
@@ -4337,7 +4337,7 @@ impl Tensor {
     pub fn index_fill(&self, dim: i64, index: &Tensor, value: impl Operand) -> Tensor {
         expect(match value.number() {
             Some(value) => ops::index_fill(self, dim, index, value),
-            None => ops::index_fill_tensor(self, dim, index, &*expect(value.operand())),
+            None => ops::index_fill_tensor(self, dim, index, expect(value.operand()).as_ref()),
         })
     }
 
@@ -4351,7 +4351,7 @@ impl Tensor {
     pub fn index_fill_(&self, dim: i64, index: &Tensor, value: impl Operand) -> &Self {
         expect(match value.number() {
             Some(value) => ops::index_fill_(self, dim, index, value),
-            None => ops::index_fill_tensor_(self, dim, index, &*expect(value.operand())),
+            None => ops::index_fill_tensor_(self, dim, index, expect(value.operand()).as_ref()),
         });
         self
     }
@@ -4844,7 +4844,7 @@ impl Tensor {
     pub fn lerp(&self, end: &Tensor, weight: impl Operand) -> Tensor {
         expect(match weight.number() {
             Some(weight) => ops::lerp(self, end, weight),
-            None => ops::lerp_tensor(self, end, &*expect(weight.operand())),
+            None => ops::lerp_tensor(self, end, expect(weight.operand()).as_ref()),
         })
     }
 
@@ -4860,7 +4860,7 @@ impl Tensor {
     pub fn lerp_(&self, end: &Tensor, weight: impl Operand) -> &Self {
         expect(match weight.number() {
             Some(weight) => ops::lerp_(self, end, weight),
-            None => ops::lerp_tensor_(self, end, &*expect(weight.operand())),
+            None => ops::lerp_tensor_(self, end, expect(weight.operand()).as_ref()),
         });
         self
     }
@@ -5457,7 +5457,7 @@ impl Tensor {
     pub fn masked_fill(&self, mask: &Tensor, value: impl Operand) -> Tensor {
         expect(match value.number() {
             Some(value) => ops::masked_fill(self, mask, value),
-            None => ops::masked_fill_tensor(self, mask, &*expect(value.operand())),
+            None => ops::masked_fill_tensor(self, mask, expect(value.operand()).as_ref()),
         })
     }
 
@@ -5471,7 +5471,7 @@ impl Tensor {
     pub fn masked_fill_(&self, mask: &Tensor, value: impl Operand) -> &Self {
         expect(match value.number() {
             Some(value) => ops::masked_fill_(self, mask, value),
-            None => ops::masked_fill_tensor_(self, mask, &*expect(value.operand())),
+            None => ops::masked_fill_tensor_(self, mask, expect(value.operand()).as_ref()),
         });
         self
     }
