@@ -163,6 +163,11 @@ pub(crate) fn multi_margin(c: &Call<'_>) -> Result<Vec<Value>> {
 pub(crate) fn multilabel_margin(c: &Call<'_>) -> Result<Vec<Value>> {
     by_rows(c, 4, |x, t| nn::multilabel_margin_loss(x, t, None, None, "none"))
 }
+/// Integers of all slices, more by `step` from one slice to the next.
+fn shifted(c: &Call<'_>, t: &Tensor, step: i64) -> Result<Tensor> {
+    let shift = mul_scalar(&numbers(c, t, t.dim() - 1)?, step.into())?;
+    ops::add(t, &ops::to_copy(&shift, Some(t.dtype()), None, None, None, false, None)?, 1.into())
+}
 
 /// `embedding_bag`: bags of all slices; rows of a weight of its own for each slice are rows of one.
 pub(crate) fn bags(c: &Call<'_>) -> Result<Vec<Value>> {
@@ -180,16 +185,10 @@ pub(crate) fn bags(c: &Call<'_>) -> Result<Vec<Value>> {
     if own {
         weight = c.whole_at(1)?;
         let rows = crate::batched::size(&weight, 1)?;
-        let shift = mul_scalar(&numbers(c, &input, input.dim() - 1)?, rows.into())?;
-        let shift = ops::to_copy(&shift, Some(input.dtype()), None, None, None, false, None)?;
-        input = ops::add(&input, &shift, 1.into())?;
+        input = shifted(c, &input, rows)?;
         weight = joined(&weight)?;
     }
-    let offsets = c.whole_maybe(2)?.map(|o| {
-        let shift = mul_scalar(&numbers(c, &o, 1)?, each.into())?;
-        let shift = ops::to_copy(&shift, Some(o.dtype()), None, None, None, false, None)?;
-        joined(&ops::add(&o, &shift, 1.into())?)
-    });
+    let offsets = c.whole_maybe(2)?.map(|o| joined(&shifted(c, &o, each)?));
     let per_sample = c.whole_maybe(8)?.map(|t| joined(&t)).transpose()?;
     let (norm_type, mode): (f64, String) = (arg(a, 4)?, arg(a, 6)?);
     let out = nn::embedding_bag(
@@ -215,19 +214,13 @@ pub(crate) fn bag_sums(c: &Call<'_>) -> Result<Vec<Value>> {
     }
     let (mut indices, starts) = (c.whole_at(1)?, c.whole_at(2)?);
     let (each, bags) = (crate::batched::size(&indices, 1)?, crate::batched::size(&starts, 1)? - 1);
-    // as many for each slice as its number times `step`
-    let shifted = |t: &Tensor, step: i64| {
-        let shift = mul_scalar(&numbers(c, t, 1)?, step.into())?;
-        let shift = ops::to_copy(&shift, Some(t.dtype()), None, None, None, false, None)?;
-        ops::add(t, &shift, 1.into())
-    };
     let mut weight = c.parts(c.tensor(0)?).0;
     if own {
         weight = c.whole_at(0)?;
-        indices = shifted(&indices, crate::batched::size(&weight, 1)?)?;
+        indices = shifted(c, &indices, crate::batched::size(&weight, 1)?)?;
         weight = joined(&weight)?;
     }
-    let starts = shifted(&starts, each)?;
+    let starts = shifted(c, &starts, each)?;
     // where a slice's last bag ends, the next one's first begins
     let last = ops::narrow(&ops::select(&starts, 0, c.batch() - 1)?, 0, bags, 1)?;
     let starts = ops::cat(&[joined(&ops::narrow(&starts, 1, 0, bags)?)?, last], 0)?;
