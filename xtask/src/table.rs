@@ -1,5 +1,6 @@
 //! The operator table: `crates/*/ops/*.toml`.
 
+mod either;
 mod outputs;
 mod short;
 
@@ -12,6 +13,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+pub use either::Either;
 pub use outputs::{Apart, OutGrad};
 pub use short::Short;
 
@@ -158,7 +160,7 @@ struct RawRow {
     advice: String,
     /// The row that takes this one's two bounds, which are numbers, as tensors: the short forms take either.
     bounds: Option<String>,
-    /// The row that takes this one's number as a tensor: the short forms take either.
+    /// The row that takes this one's number as a tensor, or its tensor as a number: the short forms take either.
     either: Option<String>,
     /// The row that takes a lower bound before this one's first number: the forms take a number or a range, `low..high`.
     range: Option<String>,
@@ -331,7 +333,7 @@ pub struct Row {
     pub operand: Vec<String>,
     pub advice: String,
     pub bounds: Option<String>,
-    pub either: Option<String>,
+    pub either: Option<Either>,
     pub range: Option<String>,
     pub positional: Vec<String>,
     pub inplace: bool,
@@ -656,7 +658,7 @@ fn row(raw: RawRow) -> Result<Row, String> {
         operand: raw.operand,
         advice: raw.advice,
         bounds: raw.bounds,
-        either: raw.either,
+        either: None,
         range: raw.range,
         positional: raw.positional,
         inplace: raw.inplace,
@@ -711,18 +713,22 @@ pub fn parse_family(file: &Path, text: &str) -> Result<Family, String> {
         return Err(at(format!("unknown key `{k}`")));
     }
     let name = top.get("family").and_then(|f| f.as_str()).ok_or_else(|| at("`family` is missing".into()))?;
-    let mut rows = Vec::new();
-    let empty = Vec::new();
+    let (mut rows, mut pairs) = (Vec::new(), Vec::new());
     let list = match top.get("op") {
-        Some(toml::Value::Array(a)) => a,
-        None => &empty,
+        Some(toml::Value::Array(a)) => a.as_slice(),
+        None => &[],
         Some(_) => return Err(at("`op` must be an array of tables".into())),
     };
     for (i, v) in list.iter().enumerate() {
-        let label =
-            v.get("schema").and_then(|s| s.as_str()).map_or_else(|| format!("row {i}"), str::to_string);
-        let raw = v.clone().try_into::<RawRow>().map_err(|e| e.to_string());
-        rows.push(raw.and_then(row).map_err(|e| at(format!("{label}: {}", e.trim_end())))?);
+        let label = v.get("schema").and_then(|s| s.as_str()).map_or(format!("row {i}"), str::to_string);
+        let labelled = |e: String| at(format!("{label}: {}", e.trim_end()));
+        let mut raw = v.clone().try_into::<RawRow>().map_err(|e| labelled(e.to_string()))?;
+        pairs.push(raw.either.take());
+        rows.push(row(raw).map_err(labelled)?);
+    }
+    for (i, pair) in pairs.into_iter().enumerate() {
+        let found = pair.map(|other| either::either(&rows[i], &rows, &other)).transpose();
+        rows[i].either = found.map_err(|e| at(format!("{}: either: {e}", rows[i].rust)))?;
     }
     Ok(Family { name: name.to_string(), module: name.to_string(), file: file.to_path_buf(), rows })
 }

@@ -88,13 +88,6 @@ impl Call<'_> {
         let tensors = self.form.row.bounds.as_deref().filter(|_| !self.with)?;
         Some((self.positional.iter().map(|n| arg_ident(n)).collect(), tensors))
     }
-    /// The number that may be a tensor, and the row that serves one.
-    fn either(&self) -> Option<(String, &str)> {
-        let row = self.form.row;
-        let tensors = row.either.as_deref().filter(|_| !self.with)?;
-        let number = row.schema.args.iter().find(|a| a.ty.base == Base::Scalar)?;
-        Some((arg_ident(&number.name), tensors))
-    }
     /// The argument that may be a range, and the row that serves one.
     fn range(&self) -> Option<(String, &str)> {
         let row = self.form.row;
@@ -127,6 +120,7 @@ impl Call<'_> {
         let sourceless = factory && row.schema.args.iter().all(|a| !a.ty.is_tensor());
         let own_struct = options.as_deref().is_some_and(|o| o != "TensorOptions");
         let (mut params, mut exprs, mut pre) = (Vec::new(), Vec::new(), String::new());
+        let mut number_or_tensor = String::new();
         for (i, a) in row.schema.args.iter().enumerate() {
             let n = arg_name(i, a);
             if n == "self" {
@@ -137,8 +131,9 @@ impl Call<'_> {
             if positional && self.bounds().is_some_and(|(names, _)| names.contains(&n)) {
                 params.push(format!("{n}: impl Bound"));
                 exprs.push(n);
-            } else if positional && self.either().is_some_and(|(name, _)| name == n) {
+            } else if positional && row.either.as_ref().is_some_and(|e| e.argument == a.name) {
                 params.push(format!("{n}: impl Operand"));
+                number_or_tensor.clone_from(&n);
                 exprs.push(n);
             } else if self.range().is_some_and(|(name, _)| name == n) {
                 params.push(format!("{n}: impl IntRange"));
@@ -205,14 +200,23 @@ impl Call<'_> {
                 names = names.join(", "),
             );
         }
-        if let Some((n, tensors)) = self.either() {
-            let tensors = self.form.ident().replacen(&row.rust, tensors, 1);
-            let lent = exprs
-                .iter()
-                .map(|e| if *e == n { format!("expect({n}.operand()).as_ref()") } else { e.clone() });
+        if let Some(either) = &row.either {
+            let n = number_or_tensor;
+            let other = format!("ops::{}", self.form.ident().replacen(&row.rust, &either.row, 1));
+            let this = format!("ops::{}", self.form.ident());
+            let (numbers, tensors) = if either.other_number { (other, this) } else { (this, other) };
+            let given = |as_given: &str| {
+                let put = exprs.iter().map(|e| if *e == n { as_given.to_string() } else { e.clone() });
+                put.collect::<Vec<_>>().join(", ")
+            };
+            let (guard, number, rest) = match either.float {
+                true => (format!(" if !{n}.is_complex()"), format!("{n}.to_f64()"), "_"),
+                false => (String::new(), n.clone(), "None"),
+            };
             call = format!(
-                "match {n}.number() {{\nSome({n}) => {call},\nNone => ops::{tensors}({}),\n}}",
-                lent.collect::<Vec<_>>().join(", "),
+                "match {n}.number() {{\nSome({n}){guard} => {numbers}({}),\n{rest} => {tensors}({}),\n}}",
+                given(&number),
+                given(&format!("expect({n}.operand()).as_ref()")),
             );
         }
         if let Some((n, ranged)) = self.range() {

@@ -4048,11 +4048,15 @@ pub fn broadcast_to(input: &Tensor, size: impl IntoDims) -> Tensor {
 /// ```text
 /// let edges = torch::tensor([1.0, 3.0, 5.0]);
 /// assert_eq!(torch::bucketize(&torch::tensor([3.0, 6.0]), &edges).to_vec::<i64>(), [1, 3]);
+/// assert_eq!(torch::bucketize(4.0, &edges).item::<i64>(), 2);
 /// ```
 #[doc(alias = "torch.bucketize")]
 #[track_caller]
-pub fn bucketize(input: &Tensor, boundaries: &Tensor) -> Tensor {
-    expect(ops::bucketize(input, boundaries, false, false))
+pub fn bucketize(input: impl Operand, boundaries: &Tensor) -> Tensor {
+    expect(match input.number() {
+        Some(input) => ops::bucketize_scalar(input, boundaries, false, false),
+        None => ops::bucketize(expect(input.operand()).as_ref(), boundaries, false, false),
+    })
 }
 
 /// Index of the bucket that each value falls into. Into `out`, which is resized where its shape differs.
@@ -4062,8 +4066,11 @@ pub fn bucketize(input: &Tensor, boundaries: &Tensor) -> Tensor {
 /// - Errors: boundaries that are no vector. different dtypes. bool and complex numbers.
 #[doc(alias = "torch.bucketize")]
 #[track_caller]
-pub fn bucketize_out(input: &Tensor, boundaries: &Tensor, out: &mut Tensor) {
-    expect(ops::bucketize_out(input, boundaries, false, false, out));
+pub fn bucketize_out(input: impl Operand, boundaries: &Tensor, out: &mut Tensor) {
+    expect(match input.number() {
+        Some(input) => ops::bucketize_scalar_out(input, boundaries, false, false, out),
+        None => ops::bucketize_out(expect(input.operand()).as_ref(), boundaries, false, false, out),
+    });
 }
 
 /// Index of the bucket that each value falls into. Into `out`, which is resized where its shape differs.
@@ -4074,8 +4081,11 @@ pub fn bucketize_out(input: &Tensor, boundaries: &Tensor, out: &mut Tensor) {
 ///
 /// With all keyword arguments.
 #[track_caller]
-pub fn bucketize_out_with(input: &Tensor, boundaries: &Tensor, o: BucketizeOptions, out: &mut Tensor) {
-    expect(ops::bucketize_out(input, boundaries, o.out_int32, o.right, out));
+pub fn bucketize_out_with(input: impl Operand, boundaries: &Tensor, o: BucketizeOptions, out: &mut Tensor) {
+    expect(match input.number() {
+        Some(input) => ops::bucketize_scalar_out(input, boundaries, o.out_int32, o.right, out),
+        None => ops::bucketize_out(expect(input.operand()).as_ref(), boundaries, o.out_int32, o.right, out),
+    });
 }
 
 /// Index of the bucket that a value falls into.
@@ -4145,8 +4155,11 @@ pub fn bucketize_scalar_with(
 ///
 /// With all keyword arguments.
 #[track_caller]
-pub fn bucketize_with(input: &Tensor, boundaries: &Tensor, o: BucketizeOptions) -> Tensor {
-    expect(ops::bucketize(input, boundaries, o.out_int32, o.right))
+pub fn bucketize_with(input: impl Operand, boundaries: &Tensor, o: BucketizeOptions) -> Tensor {
+    expect(match input.number() {
+        Some(input) => ops::bucketize_scalar(input, boundaries, o.out_int32, o.right),
+        None => ops::bucketize(expect(input.operand()).as_ref(), boundaries, o.out_int32, o.right),
+    })
 }
 
 /// All tuples of elements.
@@ -10779,11 +10792,15 @@ pub fn nanmedian_dim_with(input: &Tensor, dim: i64, o: NanmedianDimOptions) -> N
 /// ```text
 /// let x = torch::tensor([0.0, f32::NAN, 1.0]);
 /// assert_eq!(torch::nanquantile(&x, &torch::tensor([0.5])).to_vec::<f32>(), [0.5]);
+/// assert_eq!(torch::nanquantile(&x, 0.5).item::<f32>(), 0.5);
 /// ```
 #[doc(alias = "torch.nanquantile")]
 #[track_caller]
-pub fn nanquantile(input: &Tensor, q: &Tensor) -> Tensor {
-    expect(ops::nanquantile(input, q, None, false, "linear"))
+pub fn nanquantile(input: &Tensor, q: impl Operand) -> Tensor {
+    expect(match q.number() {
+        Some(q) if !q.is_complex() => ops::nanquantile_scalar(input, q.to_f64(), None, false, "linear"),
+        _ => ops::nanquantile(input, expect(q.operand()).as_ref(), None, false, "linear"),
+    })
 }
 
 /// Quantiles of all elements, or over a dimension. Into `out`, which is resized where its shape differs.
@@ -10793,8 +10810,13 @@ pub fn nanquantile(input: &Tensor, q: &Tensor) -> Tensor {
 /// - Errors: quantiles outside of 0 to 1. a `q` with two dimensions. an unknown `interpolation`. an input without elements. other dtypes.
 #[doc(alias = "torch.nanquantile")]
 #[track_caller]
-pub fn nanquantile_out(input: &Tensor, q: &Tensor, out: &mut Tensor) {
-    expect(ops::nanquantile_out(input, q, None, false, "linear", out));
+pub fn nanquantile_out(input: &Tensor, q: impl Operand, out: &mut Tensor) {
+    expect(match q.number() {
+        Some(q) if !q.is_complex() => {
+            ops::nanquantile_scalar_out(input, q.to_f64(), None, false, "linear", out)
+        }
+        _ => ops::nanquantile_out(input, expect(q.operand()).as_ref(), None, false, "linear", out),
+    });
 }
 
 /// Quantiles of all elements, or over a dimension. Into `out`, which is resized where its shape differs.
@@ -10805,8 +10827,15 @@ pub fn nanquantile_out(input: &Tensor, q: &Tensor, out: &mut Tensor) {
 ///
 /// With all keyword arguments.
 #[track_caller]
-pub fn nanquantile_out_with(input: &Tensor, q: &Tensor, o: NanquantileOptions, out: &mut Tensor) {
-    expect(ops::nanquantile_out(input, q, o.dim, o.keepdim, &o.interpolation, out));
+pub fn nanquantile_out_with(input: &Tensor, q: impl Operand, o: NanquantileOptions, out: &mut Tensor) {
+    expect(match q.number() {
+        Some(q) if !q.is_complex() => {
+            ops::nanquantile_scalar_out(input, q.to_f64(), o.dim, o.keepdim, &o.interpolation, out)
+        }
+        _ => {
+            ops::nanquantile_out(input, expect(q.operand()).as_ref(), o.dim, o.keepdim, &o.interpolation, out)
+        }
+    });
 }
 
 /// One quantile of all elements, or over a dimension.
@@ -10867,8 +10896,13 @@ pub fn nanquantile_scalar_with(input: &Tensor, q: f64, o: NanquantileScalarOptio
 ///
 /// With all keyword arguments.
 #[track_caller]
-pub fn nanquantile_with(input: &Tensor, q: &Tensor, o: NanquantileOptions) -> Tensor {
-    expect(ops::nanquantile(input, q, o.dim, o.keepdim, &o.interpolation))
+pub fn nanquantile_with(input: &Tensor, q: impl Operand, o: NanquantileOptions) -> Tensor {
+    expect(match q.number() {
+        Some(q) if !q.is_complex() => {
+            ops::nanquantile_scalar(input, q.to_f64(), o.dim, o.keepdim, &o.interpolation)
+        }
+        _ => ops::nanquantile(input, expect(q.operand()).as_ref(), o.dim, o.keepdim, &o.interpolation),
+    })
 }
 
 /// Sum of all elements but NaN, or over dimensions. For one dimension: `torch::nansum_dim(&x, 1, false)`.
@@ -11881,11 +11915,15 @@ pub fn put_with(input: &Tensor, index: &Tensor, source: &Tensor, o: PutOptions) 
 /// ```text
 /// let x = torch::tensor([0.0, 1.0, 2.0]);
 /// assert_eq!(torch::quantile(&x, &torch::tensor([0.25, 1.0])).to_vec::<f32>(), [0.5, 2.0]);
+/// assert_eq!(x.quantile(0.25).item::<f32>(), 0.5);
 /// ```
 #[doc(alias = "torch.quantile")]
 #[track_caller]
-pub fn quantile(input: &Tensor, q: &Tensor) -> Tensor {
-    expect(ops::quantile(input, q, None, false, "linear"))
+pub fn quantile(input: &Tensor, q: impl Operand) -> Tensor {
+    expect(match q.number() {
+        Some(q) if !q.is_complex() => ops::quantile_scalar(input, q.to_f64(), None, false, "linear"),
+        _ => ops::quantile(input, expect(q.operand()).as_ref(), None, false, "linear"),
+    })
 }
 
 /// Quantiles of all elements, or over a dimension. Into `out`, which is resized where its shape differs.
@@ -11895,8 +11933,11 @@ pub fn quantile(input: &Tensor, q: &Tensor) -> Tensor {
 /// - Errors: quantiles outside of 0 to 1. a `q` with two dimensions. an unknown `interpolation`. an input without elements. other dtypes.
 #[doc(alias = "torch.quantile")]
 #[track_caller]
-pub fn quantile_out(input: &Tensor, q: &Tensor, out: &mut Tensor) {
-    expect(ops::quantile_out(input, q, None, false, "linear", out));
+pub fn quantile_out(input: &Tensor, q: impl Operand, out: &mut Tensor) {
+    expect(match q.number() {
+        Some(q) if !q.is_complex() => ops::quantile_scalar_out(input, q.to_f64(), None, false, "linear", out),
+        _ => ops::quantile_out(input, expect(q.operand()).as_ref(), None, false, "linear", out),
+    });
 }
 
 /// Quantiles of all elements, or over a dimension. Into `out`, which is resized where its shape differs.
@@ -11907,8 +11948,13 @@ pub fn quantile_out(input: &Tensor, q: &Tensor, out: &mut Tensor) {
 ///
 /// With all keyword arguments.
 #[track_caller]
-pub fn quantile_out_with(input: &Tensor, q: &Tensor, o: QuantileOptions, out: &mut Tensor) {
-    expect(ops::quantile_out(input, q, o.dim, o.keepdim, &o.interpolation, out));
+pub fn quantile_out_with(input: &Tensor, q: impl Operand, o: QuantileOptions, out: &mut Tensor) {
+    expect(match q.number() {
+        Some(q) if !q.is_complex() => {
+            ops::quantile_scalar_out(input, q.to_f64(), o.dim, o.keepdim, &o.interpolation, out)
+        }
+        _ => ops::quantile_out(input, expect(q.operand()).as_ref(), o.dim, o.keepdim, &o.interpolation, out),
+    });
 }
 
 /// One quantile of all elements, or over a dimension.
@@ -11969,8 +12015,13 @@ pub fn quantile_scalar_with(input: &Tensor, q: f64, o: QuantileScalarOptions) ->
 ///
 /// With all keyword arguments.
 #[track_caller]
-pub fn quantile_with(input: &Tensor, q: &Tensor, o: QuantileOptions) -> Tensor {
-    expect(ops::quantile(input, q, o.dim, o.keepdim, &o.interpolation))
+pub fn quantile_with(input: &Tensor, q: impl Operand, o: QuantileOptions) -> Tensor {
+    expect(match q.number() {
+        Some(q) if !q.is_complex() => {
+            ops::quantile_scalar(input, q.to_f64(), o.dim, o.keepdim, &o.interpolation)
+        }
+        _ => ops::quantile(input, expect(q.operand()).as_ref(), o.dim, o.keepdim, &o.interpolation),
+    })
 }
 
 /// Radians to degrees.
@@ -13529,11 +13580,17 @@ pub fn scatter_value_reduce_out(
 /// ```text
 /// let sorted = torch::tensor([1, 3, 5]);
 /// assert_eq!(torch::searchsorted(&sorted, &torch::tensor([3, 6])).to_vec::<i64>(), [1, 3]);
+/// assert_eq!(torch::searchsorted(&sorted, 4).item::<i64>(), 2);
 /// ```
 #[doc(alias = "torch.searchsorted")]
 #[track_caller]
-pub fn searchsorted(sorted_sequence: &Tensor, input: &Tensor) -> Tensor {
-    expect(ops::searchsorted(sorted_sequence, input, false, false, None, None))
+pub fn searchsorted(sorted_sequence: &Tensor, input: impl Operand) -> Tensor {
+    expect(match input.number() {
+        Some(input) => ops::searchsorted_scalar(sorted_sequence, input, false, false, None, None),
+        None => {
+            ops::searchsorted(sorted_sequence, expect(input.operand()).as_ref(), false, false, None, None)
+        }
+    })
 }
 
 /// Where values would be inserted into sorted rows. Into `out`, which is resized where its shape differs.
@@ -13543,8 +13600,19 @@ pub fn searchsorted(sorted_sequence: &Tensor, input: &Tensor) -> Tensor {
 /// - Errors: sizes or dtypes that do not fit. `side` and `right` that disagree. bool and complex numbers.
 #[doc(alias = "torch.searchsorted")]
 #[track_caller]
-pub fn searchsorted_out(sorted_sequence: &Tensor, input: &Tensor, out: &mut Tensor) {
-    expect(ops::searchsorted_out(sorted_sequence, input, false, false, None, None, out));
+pub fn searchsorted_out(sorted_sequence: &Tensor, input: impl Operand, out: &mut Tensor) {
+    expect(match input.number() {
+        Some(input) => ops::searchsorted_scalar_out(sorted_sequence, input, false, false, None, None, out),
+        None => ops::searchsorted_out(
+            sorted_sequence,
+            expect(input.operand()).as_ref(),
+            false,
+            false,
+            None,
+            None,
+            out,
+        ),
+    });
 }
 
 /// Where values would be inserted into sorted rows. Into `out`, which is resized where its shape differs.
@@ -13557,19 +13625,30 @@ pub fn searchsorted_out(sorted_sequence: &Tensor, input: &Tensor, out: &mut Tens
 #[track_caller]
 pub fn searchsorted_out_with(
     sorted_sequence: &Tensor,
-    input: &Tensor,
+    input: impl Operand,
     o: SearchsortedOptions,
     out: &mut Tensor,
 ) {
-    expect(ops::searchsorted_out(
-        sorted_sequence,
-        input,
-        o.out_int32,
-        o.right,
-        o.side.as_deref(),
-        o.sorter.as_ref(),
-        out,
-    ));
+    expect(match input.number() {
+        Some(input) => ops::searchsorted_scalar_out(
+            sorted_sequence,
+            input,
+            o.out_int32,
+            o.right,
+            o.side.as_deref(),
+            o.sorter.as_ref(),
+            out,
+        ),
+        None => ops::searchsorted_out(
+            sorted_sequence,
+            expect(input.operand()).as_ref(),
+            o.out_int32,
+            o.right,
+            o.side.as_deref(),
+            o.sorter.as_ref(),
+            out,
+        ),
+    });
 }
 
 /// Where a value would be inserted into sorted rows.
@@ -13654,15 +13733,25 @@ pub fn searchsorted_scalar_with(
 ///
 /// With all keyword arguments.
 #[track_caller]
-pub fn searchsorted_with(sorted_sequence: &Tensor, input: &Tensor, o: SearchsortedOptions) -> Tensor {
-    expect(ops::searchsorted(
-        sorted_sequence,
-        input,
-        o.out_int32,
-        o.right,
-        o.side.as_deref(),
-        o.sorter.as_ref(),
-    ))
+pub fn searchsorted_with(sorted_sequence: &Tensor, input: impl Operand, o: SearchsortedOptions) -> Tensor {
+    expect(match input.number() {
+        Some(input) => ops::searchsorted_scalar(
+            sorted_sequence,
+            input,
+            o.out_int32,
+            o.right,
+            o.side.as_deref(),
+            o.sorter.as_ref(),
+        ),
+        None => ops::searchsorted(
+            sorted_sequence,
+            expect(input.operand()).as_ref(),
+            o.out_int32,
+            o.right,
+            o.side.as_deref(),
+            o.sorter.as_ref(),
+        ),
+    })
 }
 
 /// Sums, products, means or extremes of segments of a dimension, given by their lengths or their offsets.

@@ -6218,11 +6218,15 @@ impl Tensor {
     /// ```text
     /// let x = torch::tensor([0.0, f32::NAN, 1.0]);
     /// assert_eq!(torch::nanquantile(&x, &torch::tensor([0.5])).to_vec::<f32>(), [0.5]);
+    /// assert_eq!(torch::nanquantile(&x, 0.5).item::<f32>(), 0.5);
     /// ```
     #[doc(alias = "torch.Tensor.nanquantile")]
     #[track_caller]
-    pub fn nanquantile(&self, q: &Tensor) -> Tensor {
-        expect(ops::nanquantile(self, q, None, false, "linear"))
+    pub fn nanquantile(&self, q: impl Operand) -> Tensor {
+        expect(match q.number() {
+            Some(q) if !q.is_complex() => ops::nanquantile_scalar(self, q.to_f64(), None, false, "linear"),
+            _ => ops::nanquantile(self, expect(q.operand()).as_ref(), None, false, "linear"),
+        })
     }
 
     /// One quantile of all elements, or over a dimension.
@@ -6260,8 +6264,13 @@ impl Tensor {
     ///
     /// With all keyword arguments.
     #[track_caller]
-    pub fn nanquantile_with(&self, q: &Tensor, o: NanquantileOptions) -> Tensor {
-        expect(ops::nanquantile(self, q, o.dim, o.keepdim, &o.interpolation))
+    pub fn nanquantile_with(&self, q: impl Operand, o: NanquantileOptions) -> Tensor {
+        expect(match q.number() {
+            Some(q) if !q.is_complex() => {
+                ops::nanquantile_scalar(self, q.to_f64(), o.dim, o.keepdim, &o.interpolation)
+            }
+            _ => ops::nanquantile(self, expect(q.operand()).as_ref(), o.dim, o.keepdim, &o.interpolation),
+        })
     }
 
     /// Sum of all elements but NaN, or over dimensions. For one dimension: `x.nansum_dim(1, false)`.
@@ -7002,11 +7011,15 @@ impl Tensor {
     /// ```text
     /// let x = torch::tensor([0.0, 1.0, 2.0]);
     /// assert_eq!(torch::quantile(&x, &torch::tensor([0.25, 1.0])).to_vec::<f32>(), [0.5, 2.0]);
+    /// assert_eq!(x.quantile(0.25).item::<f32>(), 0.5);
     /// ```
     #[doc(alias = "torch.Tensor.quantile")]
     #[track_caller]
-    pub fn quantile(&self, q: &Tensor) -> Tensor {
-        expect(ops::quantile(self, q, None, false, "linear"))
+    pub fn quantile(&self, q: impl Operand) -> Tensor {
+        expect(match q.number() {
+            Some(q) if !q.is_complex() => ops::quantile_scalar(self, q.to_f64(), None, false, "linear"),
+            _ => ops::quantile(self, expect(q.operand()).as_ref(), None, false, "linear"),
+        })
     }
 
     /// One quantile of all elements, or over a dimension.
@@ -7044,8 +7057,13 @@ impl Tensor {
     ///
     /// With all keyword arguments.
     #[track_caller]
-    pub fn quantile_with(&self, q: &Tensor, o: QuantileOptions) -> Tensor {
-        expect(ops::quantile(self, q, o.dim, o.keepdim, &o.interpolation))
+    pub fn quantile_with(&self, q: impl Operand, o: QuantileOptions) -> Tensor {
+        expect(match q.number() {
+            Some(q) if !q.is_complex() => {
+                ops::quantile_scalar(self, q.to_f64(), o.dim, o.keepdim, &o.interpolation)
+            }
+            _ => ops::quantile(self, expect(q.operand()).as_ref(), o.dim, o.keepdim, &o.interpolation),
+        })
     }
 
     /// Radians to degrees.

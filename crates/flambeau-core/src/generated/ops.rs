@@ -12073,6 +12073,7 @@ pub fn sum_to_size(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
 /// ```text
 /// let x = torch::tensor([0.0, 1.0, 2.0]);
 /// assert_eq!(torch::quantile(&x, &torch::tensor([0.25, 1.0])).to_vec::<f32>(), [0.5, 2.0]);
+/// assert_eq!(x.quantile(0.25).item::<f32>(), 0.5);
 /// ```
 ///
 /// Documented defaults: `dim = None`, `keepdim = false`, `interpolation = "linear"`.
@@ -12172,6 +12173,7 @@ pub fn quantile_scalar_out(
 /// ```text
 /// let x = torch::tensor([0.0, f32::NAN, 1.0]);
 /// assert_eq!(torch::nanquantile(&x, &torch::tensor([0.5])).to_vec::<f32>(), [0.5]);
+/// assert_eq!(torch::nanquantile(&x, 0.5).item::<f32>(), 0.5);
 /// ```
 ///
 /// Documented defaults: `dim = None`, `keepdim = false`, `interpolation = "linear"`.
@@ -13239,6 +13241,7 @@ pub fn topk_out(
 /// ```text
 /// let sorted = torch::tensor([1, 3, 5]);
 /// assert_eq!(torch::searchsorted(&sorted, &torch::tensor([3, 6])).to_vec::<i64>(), [1, 3]);
+/// assert_eq!(torch::searchsorted(&sorted, 4).item::<i64>(), 2);
 /// ```
 ///
 /// Documented defaults: `out_int32 = false`, `right = false`, `side = None`, `sorter = None`.
@@ -13344,6 +13347,7 @@ pub fn searchsorted_scalar_out(
 /// ```text
 /// let edges = torch::tensor([1.0, 3.0, 5.0]);
 /// assert_eq!(torch::bucketize(&torch::tensor([3.0, 6.0]), &edges).to_vec::<i64>(), [1, 3]);
+/// assert_eq!(torch::bucketize(4.0, &edges).item::<i64>(), 2);
 /// ```
 ///
 /// Documented defaults: `out_int32 = false`, `right = false`.

@@ -275,6 +275,7 @@ fn sum_to_size() {
 fn quantile() {
     let x = torch::tensor([0.0, 1.0, 2.0]);
     assert_eq!(torch::quantile(&x, &torch::tensor([0.25, 1.0])).to_vec::<f32>(), [0.5, 2.0]);
+    assert_eq!(x.quantile(0.25).item::<f32>(), 0.5);
 }
 
 #[test]
@@ -286,6 +287,7 @@ fn quantile_scalar() {
 fn nanquantile() {
     let x = torch::tensor([0.0, f32::NAN, 1.0]);
     assert_eq!(torch::nanquantile(&x, &torch::tensor([0.5])).to_vec::<f32>(), [0.5]);
+    assert_eq!(torch::nanquantile(&x, 0.5).item::<f32>(), 0.5);
 }
 
 #[test]

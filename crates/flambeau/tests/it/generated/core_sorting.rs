@@ -39,6 +39,7 @@ fn topk() {
 fn searchsorted() {
     let sorted = torch::tensor([1, 3, 5]);
     assert_eq!(torch::searchsorted(&sorted, &torch::tensor([3, 6])).to_vec::<i64>(), [1, 3]);
+    assert_eq!(torch::searchsorted(&sorted, 4).item::<i64>(), 2);
 }
 
 #[test]
@@ -50,6 +51,7 @@ fn searchsorted_scalar() {
 fn bucketize() {
     let edges = torch::tensor([1.0, 3.0, 5.0]);
     assert_eq!(torch::bucketize(&torch::tensor([3.0, 6.0]), &edges).to_vec::<i64>(), [1, 3]);
+    assert_eq!(torch::bucketize(4.0, &edges).item::<i64>(), 2);
 }
 
 #[test]
