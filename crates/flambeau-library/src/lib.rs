@@ -424,13 +424,15 @@ impl Function {
 /// Results, and the operator that gave them.
 type Invoked = (Vec<Value>, Option<&'static OpInfo>);
 
-/// Arguments with tuples of classes of their own (`x.shape`) as plain tuples.
+/// Arguments with sizes and several results of an operator (`x.shape`, `torch.return_types.max`) as plain tuples. What a class of
+/// another kind holds, such as a packed sequence, stays one thing.
 fn plain(args: &[Value]) -> Cow<'_, [Value]> {
-    if !args.iter().any(|v| matches!(v, Value::Named(_))) {
+    let is_tuple = |v: &Value| matches!(v, Value::Named(t) if t.class.starts_with("torch."));
+    if !args.iter().any(is_tuple) {
         return Cow::Borrowed(args);
     }
     let all = args.iter().map(|v| match v {
-        Value::Named(t) => Value::Tuple(t.items.clone()),
+        Value::Named(t) if is_tuple(v) => Value::Tuple(t.items.clone()),
         v => v.clone(),
     });
     Cow::Owned(all.collect())

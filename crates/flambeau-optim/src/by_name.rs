@@ -1,5 +1,7 @@
 //! Optimizers and schedules as objects of the by-name layer.
 
+mod averages;
+
 use crate::lr_scheduler::{
     self as lr, ChainedScheduler, LRScheduler, ReduceLROnPlateauOptions, Schedule, Scheduler, SequentialLR,
     Shared,

@@ -388,6 +388,16 @@ pub fn try_update_bn<M, O: Tensors>(
 where
     M: Module + for<'a> Forward<&'a Tensor, Output = O>,
 {
+    let batches = loader.into_iter().map(|batch| Ok(batch.input()));
+    update_statistics(model, batches, device, &|batch| model.try_call(&batch).map(|_| ()))
+}
+/// [`try_update_bn`] with a model that `call` runs.
+pub(crate) fn update_statistics(
+    model: &dyn Module,
+    batches: impl Iterator<Item = Result<Tensor>>,
+    device: Option<Device>,
+    call: &dyn Fn(Tensor) -> Result<()>,
+) -> Result<()> {
     let _no_grad = flambeau_autograd::no_grad_guard();
     let cumulative = |on: bool| {
         each_batch_norm(model, &mut |s| {
@@ -401,13 +411,13 @@ where
     cumulative(true)?;
     let training = model.is_training();
     model.train();
-    let passed = loader.into_iter().try_for_each(|batch| {
-        let batch = batch.input();
-        let batch = match device {
+    let mut batches = batches;
+    let passed = batches.try_for_each(|batch| {
+        let batch = batch?;
+        call(match device {
             Some(d) if d != batch.device() => ops::to(&batch, None, None, Some(d), None, false, false, None)?,
             _ => batch,
-        };
-        model.try_call(&batch).map(|_| ())
+        })
     });
     cumulative(false)?;
     model.set_training(training);

@@ -203,7 +203,10 @@ impl<'a> Plan<'a> {
     fn run(&self, sweep: &Sweep, src: &[f32], w: &[f32], bias: &[f32], range: (usize, usize), out: *mut f32) {
         let plane = self.limit.iter().product::<usize>();
         let [_, row_step, channel_step] = self.weight;
-        let block = (near(DEPTH) / sweep.taps.len().max(1)).max(1);
+        // Equal blocks. One that is a little too large costs less than sums that are read again.
+        let (terms, depth) = (self.channels * sweep.taps.len(), near(DEPTH));
+        let blocks = if terms <= depth * 5 / 4 { 1 } else { terms.div_ceil(depth) };
+        let block = self.channels.div_ceil(blocks).max(1);
         let mut tiles = room((range.1 - range.0).div_ceil(COLS));
         let mut pieces = room(COLS);
         column_tiles(range.1 - range.0, |p, n| {

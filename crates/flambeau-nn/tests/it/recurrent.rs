@@ -193,3 +193,17 @@ fn errors_are_pytorchs() {
         assert!(nn::LSTM::new(3, 4).try_forward(&lie, (&h, &c)).is_err());
     }
 }
+
+#[test]
+fn packed_sequences_are_one_argument_by_name() {
+    use flambeau_core::Value;
+    use flambeau_library::call_value;
+
+    let path = |name: &str| format!("torch.nn.utils.rnn.{name}");
+    let x = Tensor::from_slice(&[1f32, 2.0, 3.0, 4.0], [2, 2, 1]);
+    let lengths = Value::List(vec![2i64.into(), 1i64.into()]);
+    let packed = call_value(&path("pack_padded_sequence"), &[x.into(), lengths], &[]).unwrap();
+    let parts = call_value(&path("pad_packed_sequence"), &[packed], &[]).unwrap().into_items().unwrap();
+    let padded = parts[0].clone().into_tensor().unwrap();
+    assert_eq!(padded.to_vec::<f32>(), [1.0, 2.0, 3.0, 0.0]);
+}

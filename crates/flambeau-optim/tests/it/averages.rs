@@ -78,3 +78,36 @@ fn statistics_of_every_batch_normalisation_are_computed_anew() {
     norm.call(&batch(&[0.0, 0.0]));
     assert_eq!(mean(&norm, 0), 3.0, "the momentum is the one before");
 }
+
+#[test]
+fn averages_by_name_are_those_of_the_types() {
+    use flambeau_core::Value;
+    use flambeau_library::object::construct;
+    use flambeau_library::{attribute, call_value, method};
+
+    let path = |name: &str| format!("torch.optim.swa_utils.{name}");
+    let one = |v: i64| Tensor::from_slice(&[v as f32], [1, 1]);
+    let model = Value::Object(construct("torch.nn.Linear", &[1i64.into(), 1i64.into()], &[]).unwrap());
+    let tensor = |of: &Value, name: &str| attribute(of, name).unwrap().into_tensor().unwrap();
+    let weight = tensor(&model, "weight");
+    let ema = call_value(&path("get_ema_multi_avg_fn"), &[0.5.into()], &[]).unwrap();
+    let averaged = |kwargs: &[(String, Value)]| {
+        Value::Object(construct(&path("AveragedModel"), std::slice::from_ref(&model), kwargs).unwrap())
+    };
+    let (equal, ema) = (averaged(&[]), averaged(&[("multi_avg_fn".into(), ema)]));
+    for v in [2, 4, 9] {
+        flambeau_autograd::no_grad(|| weight.copy_(&one(v)));
+        for a in [&equal, &ema] {
+            method(a, "update_parameters", std::slice::from_ref(&model), &[]).unwrap();
+        }
+    }
+    let of = |v: &Value| tensor(&attribute(v, "module").unwrap(), "weight").item::<f32>();
+    assert_eq!((of(&equal), of(&ema)), (5.0, 6.0));
+    let e = construct(&path("AveragedModel"), &[1i64.into()], &[]).err().unwrap();
+    assert_eq!(e.message(), "int is not a Module subclass");
+    let norm = Value::Object(construct("torch.nn.BatchNorm1d", &[1i64.into()], &[]).unwrap());
+    let batch = |a, b| Value::Tuple(vec![Tensor::from_slice(&[a, b], [2, 1]).into(), Value::None]);
+    let loader = Value::List(vec![batch(1f32, 3.0), batch(5.0, 7.0)]);
+    call_value(&path("update_bn"), &[loader, norm.clone()], &[]).unwrap();
+    assert_eq!(tensor(&norm, "running_mean").to_vec::<f32>(), [4.0]);
+}
