@@ -2,6 +2,7 @@
 
 use super::Generator;
 use super::bulk::{RandomFloat, RandomInt, RandomValue, unit24, unit53};
+use crate::engine::cache::prefetch;
 use crate::engine::isa::{self, Isa, Job};
 use crate::engine::room::collected;
 use flambeau_dtype::DType;
@@ -142,8 +143,12 @@ impl Generator {
         out.iter_mut().zip(self.shuffled(n)).for_each(|(o, v)| *o = T::of_i64(i64::from(v)));
     }
     fn shuffled(&mut self, n: usize) -> Vec<u32> {
+        /// How many steps ahead the far one of two elements is asked for, and from which length on that pays.
+        const AHEAD: usize = 32;
+        const FAR: usize = 1 << 21;
         // The shuffle runs on 32-bit words: half the memory of the usual int64 result. Its targets are computed a block
-        // ahead, so that the loads of one step do not wait for the division of the next.
+        // ahead, so that the loads of one step do not wait for the division of the next, and are known early.
+        let far = n > FAR;
         let mut perm: Vec<u32> = collected(0..n as u32);
         let mut targets = [0u32; super::mt19937::N];
         let mut i = 0;
@@ -153,6 +158,9 @@ impl Generator {
             let t = &mut targets[..count];
             isa::run(Targets(words, t, (n - i) as u32));
             for (k, z) in t.iter().enumerate() {
+                if far && let Some(later) = t.get(k + AHEAD) {
+                    prefetch(perm.as_ptr().wrapping_add(i + k + AHEAD + *later as usize).cast());
+                }
                 perm.swap(i + k, i + k + *z as usize);
             }
             i += count;
