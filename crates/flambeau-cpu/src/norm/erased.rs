@@ -73,39 +73,48 @@ pub fn batch_norm_eval(
         ))
     })
 }
-/// [`super::batch::batch_norm_backward`].
-pub fn batch_norm_backward(
-    shape: NormShape,
-    train: bool,
-    grad_y: Any,
-    x: Any,
-    weight: Option<Any>,
-    mean: Any,
-    invstd: Any,
-    grad_x: Option<AnyMut>,
-    grad_weight: Option<AnyMut>,
-    grad_bias: Option<AnyMut>,
-) -> Option<()> {
-    let d = wide(x.dtype());
-    let (w, m, r) = (weight.map(Wide::of), Wide::of(mean), Wide::of(invstd));
-    let (w, m, r) = (w.as_ref().map(Wide::any), m.any(), r.any());
-    let same = all_are(x.dtype(), &[&grad_y, &grad_x]);
-    if !same || [w, Some(m), Some(r)].iter().flatten().any(|p| p.dtype() != d) {
-        return None;
-    }
-    opt_out(grad_weight, d, |gw| {
-        opt_out(grad_bias, d, |gb| {
-            let (x, dy) = (Wide::of(x), Wide::of(grad_y));
-            let (x, dy) = (x.any(), dy.any());
-            let mut dx = grad_x.map(Out::of);
-            erased!(x, T in [FLOAT] => super::batch::batch_norm_backward::<T>(
-                shape, train, dy.get(), x.get(), w.map(|s| s.get()), m.get(), r.get(),
-                dx.as_mut().map(|s| s.any().get()), gw.map(|s| s.get()), gb.map(|s| s.get()),
-            ))?;
-            dx.into_iter().for_each(Out::done);
-            Some(())
-        })
-    })
+/// Gradients of normalisations by channel, which differ in the one argument behind the shape.
+macro_rules! backward {
+    ($($name:ident($argument:ident: $t:ty);)*) => {$(
+        #[doc = concat!("[`super::batch::", stringify!($name), "`].")]
+        pub fn $name(
+            shape: NormShape,
+            $argument: $t,
+            grad_y: Any,
+            x: Any,
+            weight: Option<Any>,
+            mean: Any,
+            invstd: Any,
+            grad_x: Option<AnyMut>,
+            grad_weight: Option<AnyMut>,
+            grad_bias: Option<AnyMut>,
+        ) -> Option<()> {
+            let d = wide(x.dtype());
+            let (w, m, r) = (weight.map(Wide::of), Wide::of(mean), Wide::of(invstd));
+            let (w, m, r) = (w.as_ref().map(Wide::any), m.any(), r.any());
+            let same = all_are(x.dtype(), &[&grad_y, &grad_x]);
+            if !same || [w, Some(m), Some(r)].iter().flatten().any(|p| p.dtype() != d) {
+                return None;
+            }
+            opt_out(grad_weight, d, |gw| {
+                opt_out(grad_bias, d, |gb| {
+                    let (x, dy) = (Wide::of(x), Wide::of(grad_y));
+                    let (x, dy) = (x.any(), dy.any());
+                    let mut dx = grad_x.map(Out::of);
+                    erased!(x, T in [FLOAT] => super::batch::$name::<T>(
+                        shape, $argument, dy.get(), x.get(), w.map(|s| s.get()), m.get(), r.get(),
+                        dx.as_mut().map(|s| s.any().get()), gw.map(|s| s.get()), gb.map(|s| s.get()),
+                    ))?;
+                    dx.into_iter().for_each(Out::done);
+                    Some(())
+                })
+            })
+        }
+    )*};
+}
+backward! {
+    batch_norm_backward(train: bool);
+    group_norm_backward(groups: usize);
 }
 /// [`super::batch::group_norm`].
 pub fn group_norm(
@@ -133,40 +142,6 @@ pub fn group_norm(
                     rstd.get(),
                 ))
             })
-        })
-    })
-}
-/// [`super::batch::group_norm_backward`].
-pub fn group_norm_backward(
-    shape: NormShape,
-    groups: usize,
-    grad_y: Any,
-    x: Any,
-    weight: Option<Any>,
-    mean: Any,
-    rstd: Any,
-    grad_x: Option<AnyMut>,
-    grad_weight: Option<AnyMut>,
-    grad_bias: Option<AnyMut>,
-) -> Option<()> {
-    let d = wide(x.dtype());
-    let (w, m, r) = (weight.map(Wide::of), Wide::of(mean), Wide::of(rstd));
-    let (w, m, r) = (w.as_ref().map(Wide::any), m.any(), r.any());
-    let same = all_are(x.dtype(), &[&grad_y, &grad_x]);
-    if !same || [w, Some(m), Some(r)].iter().flatten().any(|p| p.dtype() != d) {
-        return None;
-    }
-    opt_out(grad_weight, d, |gw| {
-        opt_out(grad_bias, d, |gb| {
-            let (x, dy) = (Wide::of(x), Wide::of(grad_y));
-            let (x, dy) = (x.any(), dy.any());
-            let mut dx = grad_x.map(Out::of);
-            erased!(x, T in [FLOAT] => super::batch::group_norm_backward::<T>(
-                shape, groups, dy.get(), x.get(), w.map(|s| s.get()), m.get(), r.get(),
-                dx.as_mut().map(|s| s.any().get()), gw.map(|s| s.get()), gb.map(|s| s.get()),
-            ))?;
-            dx.into_iter().for_each(Out::done);
-            Some(())
         })
     })
 }
