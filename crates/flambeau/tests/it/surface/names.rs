@@ -71,6 +71,7 @@ impl Names {
         self.inside(&m)
     }
     /// Where a module is written that may be shown elsewhere.
+    #[allow(dead_code, reason = "xtask uses it")]
     pub fn place(&self, path: &str) -> Option<String> {
         self.module(path).map(|m| m.path)
     }
