@@ -29,7 +29,7 @@ fn rows(text: &str) -> impl Iterator<Item = Vec<&str>> {
 }
 
 /// All hand-written and generated sources of the library crates.
-fn sources(root: &Path) -> Result<Vec<PathBuf>, String> {
+pub fn sources(root: &Path) -> Result<Vec<PathBuf>, String> {
     let mut out = Vec::new();
     let mut todo = vec![root.join("crates")];
     while let Some(dir) = todo.pop() {

@@ -7,6 +7,7 @@ mod codegen;
 mod conformance;
 mod conventions;
 mod coverage;
+mod examples;
 mod instructions;
 mod kernels;
 mod memcheck;
@@ -46,6 +47,11 @@ const COMMANDS: &[(&str, &str, Command)] = &[
         conformance::run,
     ),
     ("coverage", "write docs/coverage.md: which documented names work; --check only compares", coverage::run),
+    (
+        "examples",
+        "list public names without an example that runs, and those that have a reason",
+        examples::run,
+    ),
     (
         "instructions",
         "count instructions of small calls beside the kept counts, and what a process costs: [--check | --write]",

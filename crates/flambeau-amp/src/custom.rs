@@ -63,6 +63,24 @@ pub fn custom_fwd<R>(
 /// [`custom_fwd`] for a function that wants a dtype: inside of a region its floating inputs are cast, and it runs without
 /// autocast. Outside nothing happens.
 ///
+/// ```
+/// use torch::autograd::function::{self, BackwardContext, Context, Function};
+/// use torch::{Result, Tensor, amp};
+/// struct Doubled;
+/// impl Function for Doubled {
+///     fn forward(&self, ctx: &mut Context, x: &[Tensor]) -> Result<Vec<Tensor>> {
+///         amp::custom_fwd_cast(ctx, "cpu", torch::float32, x, |_, x| Ok(vec![&x[0] * 2.0]))
+///     }
+///     fn backward(&self, ctx: &BackwardContext, grads: &[Option<Tensor>]) -> Result<Vec<Option<Tensor>>> {
+///         amp::custom_bwd(ctx, "cpu", || Ok(vec![grads[0].as_ref().map(|g| g * 2.0)]))
+///     }
+/// }
+/// let x = torch::ones([2]).to(torch::bfloat16);
+/// let y = torch::autocast("cpu", || function::apply(Doubled, &[x.clone()]))?;
+/// assert_eq!(y[0].dtype(), torch::float32);
+/// # Ok::<(), torch::Error>(())
+/// ```
+///
 /// # Errors
 /// As for [`custom_fwd`].
 pub fn custom_fwd_cast<R>(

@@ -162,6 +162,14 @@ fn on(t: &Tensor, device: Device) -> Result<Tensor> {
 }
 
 /// Scaled losses of [`GradScaler::state_dict`].
+///
+/// ```
+/// use torch::amp::{GradScaler, ScalerState};
+/// let mut scaler = GradScaler::new("cpu");
+/// let state: ScalerState = scaler.state_dict().expect("it is enabled");
+/// scaler.load_state_dict(ScalerState { scale: 8.0, ..state });
+/// assert_eq!(scaler.get_scale(), 8.0);
+/// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ScalerState {
     /// The scale.
@@ -213,6 +221,16 @@ impl ToTree for ScalerState {
     }
 }
 /// What [`GradScaler::load_state_dict`] takes: a state, or what `torch::load` gives.
+///
+/// ```
+/// use torch::amp::GradScaler;
+/// use torch::serialization::ToTree;
+/// let mut scaler = GradScaler::new("cpu");
+/// let state = scaler.state_dict();
+/// scaler.load_state_dict(state);
+/// scaler.load_state_dict(&state.unwrap().to_tree());
+/// assert_eq!(scaler.state_dict(), state);
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no state of a scaler",
     label = "the state of a scaler is wanted here",

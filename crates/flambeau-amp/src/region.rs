@@ -195,6 +195,11 @@ pub fn try_get_autocast_dtype(name: &str) -> Result<DType> {
     }
 }
 /// Whether devices of a type have autocast. Panics on a name that is none.
+///
+/// ```
+/// use torch::amp::is_autocast_available;
+/// assert!(is_autocast_available("cpu") && !is_autocast_available("meta"));
+/// ```
 #[track_caller]
 #[doc(alias = "torch.amp.is_autocast_available")]
 pub fn is_autocast_available(name: &str) -> bool {
@@ -209,6 +214,10 @@ pub fn try_is_autocast_available(name: &str) -> Result<bool> {
 }
 /// The dtype that operators run in inside of a region for devices of a type.
 ///
+/// ```
+/// assert_eq!(torch::get_autocast_dtype("cpu"), torch::bfloat16);
+/// ```
+///
 /// # Panics
 /// No such type, or one without autocast.
 #[track_caller]
@@ -217,6 +226,12 @@ pub fn get_autocast_dtype(name: &str) -> DType {
     expect(try_get_autocast_dtype(name))
 }
 /// Sets it for this thread. Panics as [`get_autocast_dtype`].
+///
+/// ```
+/// torch::set_autocast_dtype("cpu", torch::float16);
+/// let x = torch::ones([2, 2]);
+/// assert_eq!(torch::autocast("cpu", || x.mm(&x)).dtype(), torch::float16);
+/// ```
 #[track_caller]
 #[doc(alias = "torch.set_autocast_dtype")]
 pub fn set_autocast_dtype(name: &str, dtype: DType) {
@@ -244,6 +259,14 @@ pub fn try_is_autocast_enabled(name: &str) -> Result<bool> {
     Ok(state().is_enabled(known(name)?))
 }
 /// Switches autocast on or off for this thread, without a region. Panics as [`get_autocast_dtype`].
+///
+/// ```
+/// torch::set_autocast_enabled("cpu", true);
+/// let x = torch::ones([2, 2]);
+/// assert_eq!(x.mm(&x).dtype(), torch::bfloat16);
+/// torch::set_autocast_enabled("cpu", false);
+/// assert_eq!(x.mm(&x).dtype(), torch::float32);
+/// ```
 #[track_caller]
 #[doc(alias = "torch.set_autocast_enabled")]
 pub fn set_autocast_enabled(name: &str, on: bool) {
@@ -263,16 +286,41 @@ pub fn is_autocast_cache_enabled() -> bool {
     state().is_cache_enabled()
 }
 /// Sets that for this thread.
+///
+/// ```
+/// assert!(torch::is_autocast_cache_enabled());
+/// torch::set_autocast_cache_enabled(false);
+/// assert!(!torch::is_autocast_cache_enabled());
+/// ```
 #[doc(alias = "torch.set_autocast_cache_enabled")]
 pub fn set_autocast_cache_enabled(on: bool) {
     set_state(state().with_cache(on));
 }
 /// Forgets the casts of weights that this thread keeps.
+///
+/// ```
+/// let (x, w) = (torch::ones([2, 2]), torch::ones([2, 2]).requires_grad_(true).clone());
+/// let y = torch::autocast("cpu", || {
+///     let before = x.mm(&w);
+///     // the kept cast would not see this
+///     torch::no_grad(|| w.fill_(2.0));
+///     torch::clear_autocast_cache();
+///     (before, x.mm(&w))
+/// });
+/// assert_eq!((y.0.sum().item::<f64>(), y.1.sum().item::<f64>()), (8.0, 16.0));
+/// ```
 #[doc(alias = "torch.clear_autocast_cache")]
 pub fn clear_autocast_cache() {
     autocast::clear_cache();
 }
 /// One region more; gives how many there are. What enters and leaves regions by hand calls it.
+///
+/// ```
+/// let n = torch::autocast_increment_nesting();
+/// assert_eq!(torch::autocast_increment_nesting(), n + 1);
+/// assert_eq!(torch::autocast_decrement_nesting(), n);
+/// torch::autocast_decrement_nesting();
+/// ```
 #[doc(alias = "torch.autocast_increment_nesting")]
 pub fn autocast_increment_nesting() -> i64 {
     autocast::increment_nesting()

@@ -159,6 +159,15 @@ impl Recomputed {
 
 /// Runs `body` without keeping what it saves for backward; backward runs it again, with the same random numbers.
 ///
+/// ```
+/// use torch::utils::checkpoint::checkpoint;
+/// let x = torch::tensor([1.0, 2.0]).requires_grad_(true).clone();
+/// let y = checkpoint(|x| Ok(vec![x[0].pow(3)]), &[x.clone()])?;
+/// y[0].sum().backward();
+/// assert_eq!(x.grad().unwrap().to_vec::<f32>(), [3.0, 12.0]);
+/// # Ok::<(), torch::Error>(())
+/// ```
+///
 /// # Errors
 /// Those of `body`; `use_reentrant` is not available.
 #[doc(alias = "torch.utils.checkpoint.checkpoint")]

@@ -18,6 +18,12 @@ fn truth(pred: &Tensor) -> Result<bool> {
 }
 
 /// What branches give: tensors, or what holds some. Branches that give something else are run, and cannot be captured.
+///
+/// ```
+/// let x = torch::tensor([1.0, 4.0]);
+/// let [low, high] = torch::cond(&x.sum().gt(0.0), |x| [x.min(), x.max()], |x| [x.max(), x.min()], &x);
+/// assert_eq!((low.item::<f32>(), high.item::<f32>()), (1.0, 4.0));
+/// ```
 pub trait BranchResult: Sized {
     /// The tensors; none of what holds none.
     fn tensors(&self) -> Option<Vec<Tensor>>;

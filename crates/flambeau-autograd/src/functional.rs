@@ -95,6 +95,13 @@ impl FunctionalOptions {
 /// `v^T J`: the results of `f` and the product of `v` (one per result) with the Jacobian, one per input. `v` may be
 /// `None` where there is one result of one element.
 ///
+/// ```
+/// use torch::autograd::functional::vjp;
+/// let x = torch::tensor([1.0, 2.0]);
+/// let (y, g) = vjp(|x| x[0].pow(2), &[x], Some(&[torch::tensor([1.0, 10.0])]));
+/// assert_eq!((y[0].to_vec::<f32>(), g[0].to_vec::<f32>()), (vec![1.0, 4.0], vec![2.0, 40.0]));
+/// ```
+///
 /// # Errors
 /// Those of `f`; `v` of other sizes than the results.
 #[doc(alias = "torch.autograd.functional.vjp")]
@@ -109,6 +116,13 @@ pub fn try_vjp<O: Outputs>(
 }
 /// `J v`: the results of `f` and the product of the Jacobian with `v` (one per input), one per result. Computed with
 /// two backward passes, so that every differentiable function will do.
+///
+/// ```
+/// use torch::autograd::functional::jvp;
+/// let x = torch::tensor([1.0, 2.0]);
+/// let (_, t) = jvp(|x| x[0].pow(2), &[x], Some(&[torch::tensor([1.0, 0.0])]));
+/// assert_eq!(t[0].to_vec::<f32>(), [2.0, 0.0]);
+/// ```
 ///
 /// # Errors
 /// Those of `f`; `v` of other sizes than the inputs.
@@ -150,6 +164,13 @@ pub fn try_hessian<O: Outputs>(
 }
 /// `v^T H` for a function with one scalar result: its value and one product per input.
 ///
+/// ```
+/// use torch::autograd::functional::vhp;
+/// let x = torch::tensor([1.0, 2.0]);
+/// let (y, p) = vhp(|x| x[0].pow(3).sum(), &[x], &[torch::tensor([1.0, 1.0])]);
+/// assert_eq!((y.item::<f32>(), p[0].to_vec::<f32>()), (9.0, vec![6.0, 12.0]));
+/// ```
+///
 /// # Errors
 /// As [`try_hessian`]; `v` of other sizes than the inputs.
 #[doc(alias = "torch.autograd.functional.vhp")]
@@ -164,6 +185,13 @@ pub fn try_vhp<O: Outputs>(
 }
 /// `H v` for a function with one scalar result: its value and one product per input. The Hessian is symmetric, so this
 /// is [`vhp`].
+///
+/// ```
+/// use torch::autograd::functional::hvp;
+/// let x = torch::tensor([1.0, 2.0]);
+/// let (_, p) = hvp(|x| x[0].pow(3).sum(), &[x], &[torch::tensor([1.0, 0.0])]);
+/// assert_eq!(p[0].to_vec::<f32>(), [6.0, 0.0]);
+/// ```
 ///
 /// # Errors
 /// As [`try_vhp`].
@@ -491,6 +519,13 @@ pub(crate) fn product(
 
 /// Whether the history of some of these tensors leads to others than `own`: to other leaves, or behind those of `own` that are
 /// no leaves.
+///
+/// ```
+/// use torch::autograd::functional::depends_on_others;
+/// let [x, w] = [1.0, 2.0].map(|v| torch::tensor(v).requires_grad_(true).clone());
+/// assert!(!depends_on_others(&[x.exp()], &[x.clone()]));
+/// assert!(depends_on_others(&[&x * &w], &[x]));
+/// ```
 pub fn depends_on_others(of: &[Tensor], own: &[Tensor]) -> bool {
     let leaves: Vec<u64> = own
         .iter()

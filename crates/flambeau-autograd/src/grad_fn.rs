@@ -30,6 +30,15 @@ pub static REG: CrateReg = CrateReg {
 static LINKED: &CrateReg = &REG;
 
 /// One step of the gradient graph, as `grad_fn` gives it.
+///
+/// ```
+/// use torch::prelude::*;
+/// let x = torch::tensor(2.0).requires_grad_(true).clone();
+/// let step = (&x * &x).exp().grad_fn().unwrap();
+/// assert_eq!(step.name(), "ExpBackward0");
+/// let (before, _) = step.next_functions()[0].clone().unwrap();
+/// assert_eq!(before.name(), "MulBackward0");
+/// ```
 #[derive(Clone)]
 #[doc(alias = "torch.autograd.graph.Node")]
 pub struct GradFn(Edge);
@@ -94,6 +103,17 @@ impl std::fmt::Debug for GradFn {
 }
 
 /// Gradient-related methods of `Tensor`.
+///
+/// ```
+/// use torch::prelude::*;
+/// let x = torch::tensor(2.0).requires_grad_(true).clone();
+/// assert!(x.grad_fn().is_none());
+/// // gradients cut to 1 on their way
+/// x.try_register_hook(|g| Some(g.clamp(-1, 1)))?;
+/// (&x * &x).backward();
+/// assert_eq!(x.grad().unwrap().item::<f32>(), 1.0);
+/// # Ok::<(), torch::Error>(())
+/// ```
 pub trait TensorAutogradExt {
     /// The step that computed the tensor; `None` for leaves.
     #[doc(alias = "torch.Tensor.grad_fn")]
@@ -131,7 +151,7 @@ pub trait TensorAutogradExt {
     /// let x = torch::tensor(2.0).requires_grad_(true).clone();
     /// x.register_fallible_post_accumulate_grad_hook(|_| Err(Error::runtime("no place for it")))?;
     /// assert_eq!((&x * &x).try_backward(BackwardOptions::new()).unwrap_err().message(), "no place for it");
-    /// # Ok::<(), Error>(())
+    /// # Ok::<(), torch::Error>(())
     /// ```
     ///
     /// # Errors
@@ -297,6 +317,14 @@ pub fn try_backward(tensors: impl TensorOrList, o: BackwardOptions) -> Result<()
 
 /// The edge that the gradient of `t` goes to, its accumulation node for leaves.
 ///
+/// ```
+/// use torch::autograd::get_gradient_edge;
+/// let x = torch::tensor(2.0).requires_grad_(true).clone();
+/// let (step, nr) = get_gradient_edge(&x)?;
+/// assert_eq!((step.name().as_ref(), nr), ("AccumulateGrad", 0));
+/// # Ok::<(), torch::Error>(())
+/// ```
+///
 /// # Errors
 /// The tensor does not require a gradient.
 #[doc(alias = "torch.autograd.graph.get_gradient_edge")]
@@ -322,6 +350,20 @@ pub enum MultiGrad {
 /// A hook over the gradients of several tensors. With [`MultiGrad::All`] it gets one entry per tensor (`None` for a
 /// tensor that does not require a gradient) once every one that does has its gradient; with [`MultiGrad::Any`] one entry,
 /// the first that comes, until the handle is removed.
+///
+/// ```
+/// use std::sync::atomic::{AtomicUsize, Ordering};
+/// use torch::autograd::MultiGrad;
+/// use torch::autograd::register_multi_grad_hook;
+/// static SEEN: AtomicUsize = AtomicUsize::new(0);
+/// let [a, b] = [1.0, 2.0].map(|v| torch::tensor(v).requires_grad_(true).clone());
+/// let count = |grads: &[Option<torch::Tensor>]| SEEN.store(grads.len(), Ordering::Relaxed);
+/// let handle = register_multi_grad_hook(&[a.clone(), b.clone()], count, MultiGrad::All)?;
+/// (&a * &b).backward();
+/// assert_eq!(SEEN.load(Ordering::Relaxed), 2);
+/// handle.remove();
+/// # Ok::<(), torch::Error>(())
+/// ```
 ///
 /// # Errors
 /// None of the tensors requires a gradient.

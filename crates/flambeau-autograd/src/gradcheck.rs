@@ -201,6 +201,15 @@ pub fn gradcheck<O: Outputs>(f: impl Fn(&[Tensor]) -> O, inputs: &[Tensor]) -> b
     expect(try_gradcheck(f, inputs, GradcheckOptions::new()))
 }
 /// What [`try_gradcheck`] gives where gradients differ: an error of kind `Assertion` with the report.
+///
+/// ```
+/// use torch::autograd::gradcheck::{GradcheckError, GradcheckOptions, try_gradcheck};
+/// use torch::prelude::*;
+/// let x = torch::tensor_with([0.5, 2.0], f64).requires_grad_(true).clone();
+/// // what was detached is missing in the gradient
+/// let e: GradcheckError = try_gradcheck(|x| &x[0] * x[0].detach(), &[x], GradcheckOptions::new()).unwrap_err();
+/// assert_eq!(e.kind(), torch::ErrorKind::Assertion);
+/// ```
 #[doc(alias = "torch.autograd.gradcheck.GradcheckError")]
 pub type GradcheckError = flambeau_core::Error;
 
@@ -452,6 +461,13 @@ where
 
 /// Compares second derivatives of `f` with finite differences of its gradients: true, or a panic with a report. The gradients
 /// of the results are random, and are differentiated too.
+///
+/// ```
+/// use torch::autograd::gradcheck::gradgradcheck;
+/// use torch::prelude::*;
+/// let x = torch::tensor_with([0.5, 2.0], f64).requires_grad_(true).clone();
+/// assert!(gradgradcheck(|x| x[0].sin() * &x[0], &[x]));
+/// ```
 #[doc(alias = "torch.autograd.gradgradcheck")]
 #[doc(alias = "torch.autograd.gradcheck.gradgradcheck")]
 #[track_caller]

@@ -12,6 +12,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Lets saved tensors be written, until it is dropped: [`allow_mutation_on_saved_tensors`].
+///
+/// ```
+/// use torch::autograd::graph::{MutationGuard, allow_mutation_on_saved_tensors};
+/// use torch::prelude::*;
+/// let a = torch::ones([2]).requires_grad_(true).clone();
+/// let b = &a * 1.0;
+/// let allowed: MutationGuard = allow_mutation_on_saved_tensors();
+/// let y = (&b * &b).sum();
+/// b.detach().fill_(5.0);
+/// y.backward();
+/// drop(allowed);
+/// assert_eq!(a.grad().unwrap().to_vec::<f32>(), [2.0, 2.0]);
+/// ```
 #[must_use = "what is saved may be written until the guard is dropped"]
 pub struct MutationGuard {
     alive: Arc<AtomicBool>,
@@ -56,6 +69,15 @@ pub fn allow_mutation_on_saved_tensors() -> MutationGuard {
 
 /// Counts a write of tensors that the engine did not see: memory that was changed by other means.
 ///
+/// ```
+/// use torch::autograd::graph::increment_version;
+/// let x = torch::ones([2]).requires_grad_(true).clone();
+/// let y = x.exp();
+/// increment_version([&y]);
+/// // backward wants the result as it was
+/// assert!(y.sum().try_backward(torch::options::BackwardOptions::new()).is_err());
+/// ```
+///
 /// # Errors
 /// Inference tensors have no count.
 #[flambeau_macros::short]
@@ -77,6 +99,12 @@ pub fn is_multithreading_enabled() -> bool {
     MULTITHREADING.get()
 }
 /// Sets [`is_multithreading_enabled`].
+///
+/// ```
+/// use torch::autograd::graph::{is_multithreading_enabled, set_multithreading_enabled};
+/// set_multithreading_enabled(false);
+/// assert!(!is_multithreading_enabled());
+/// ```
 #[doc(alias = "torch.autograd.grad_mode.set_multithreading_enabled")]
 pub fn set_multithreading_enabled(on: bool) {
     MULTITHREADING.set(on);

@@ -24,6 +24,25 @@ struct Rule {
 /// `backward` takes the gradients of the results' tensors to those of the arguments' tensors, one for each in order (the
 /// tensors of lists one after the other).
 ///
+/// ```
+/// use torch::Tensor;
+/// use torch::library::{Value, arg, custom_op, one, register_autograd};
+/// let kernel = |a: &[Value]| one(torch::ops::exp(&arg::<Tensor>(a, 0)?)?);
+/// let mut exp = custom_op("doc::exp", "(Tensor x) -> Tensor", kernel)?;
+/// register_autograd(
+///     &mut exp,
+///     |ctx, _, results| {
+///         ctx.save_for_backward(&[&arg::<Tensor>(results, 0)?]);
+///         Ok(())
+///     },
+///     |ctx, grads| Ok(vec![grads[0].as_ref().map(|g| g * &ctx.saved_tensors().unwrap()[0])]),
+/// )?;
+/// let x = torch::tensor(0.0).requires_grad_(true).clone();
+/// arg::<Tensor>(&exp.call(&[(&x).into()], &[])?, 0)?.backward();
+/// assert_eq!(x.grad().unwrap().item::<f32>(), 1.0);
+/// # Ok::<(), torch::Error>(())
+/// ```
+///
 /// # Errors
 /// Operators that write to their arguments.
 #[doc(alias = "torch.library.register_autograd")]
@@ -39,6 +58,21 @@ pub fn register_autograd(
     register_autograd_in(op.library(), name, setup_context, backward)
 }
 /// The same for an operator of a library.
+///
+/// ```
+/// use torch::Tensor;
+/// use torch::library::{Library, LibraryKind, Value, arg, one, register_autograd_in};
+/// let mut library = Library::new("doc", LibraryKind::Def)?;
+/// library.define("twice(Tensor x) -> Tensor")?;
+/// let kernel = |a: &[Value]| one(arg::<Tensor>(a, 0)? * 2.0);
+/// library.impl_("twice", kernel, "CompositeExplicitAutograd")?;
+/// let backward = |g: &[Option<Tensor>]| Ok(vec![g[0].as_ref().map(|g| g * 2.0)]);
+/// register_autograd_in(&mut library, "twice", |_, _, _| Ok(()), move |_, g| backward(g))?;
+/// let x = torch::tensor(3.0).requires_grad_(true).clone();
+/// arg::<Tensor>(&torch::library::call("doc::twice", &[(&x).into()], &[])?, 0)?.backward();
+/// assert_eq!(x.grad().unwrap().item::<f32>(), 2.0);
+/// # Ok::<(), torch::Error>(())
+/// ```
 ///
 /// # Errors
 /// As [`register_autograd`], and unknown names.

@@ -37,6 +37,17 @@ impl OpcheckOptions {
 /// gradient is registered where gradients are registered; its fake rule foretells its results; and its gradients are those
 /// of finite differences (float64 arguments that require one). Gives each check's verdict.
 ///
+/// ```
+/// use torch::Tensor;
+/// use torch::library::{OpcheckOptions, Value, arg, custom_op, one, opcheck};
+/// let kernel = |a: &[Value]| one(torch::ops::exp(&arg::<Tensor>(a, 0)?)?);
+/// let mut exp = custom_op("doc::checked_exp", "(Tensor x) -> Tensor", kernel)?;
+/// exp.register_fake(|a: &[Value]| one(torch::empty_like(&arg::<Tensor>(a, 0)?)))?;
+/// let verdicts = opcheck("doc::checked_exp", &[torch::ones([2]).into()], &[], OpcheckOptions::new())?;
+/// assert!(verdicts["test_schema"].is_ok() && verdicts["test_faketensor"].is_ok());
+/// # Ok::<(), torch::Error>(())
+/// ```
+///
 /// # Errors
 /// Unknown operators or checks, and arguments that the operator does not take.
 #[doc(alias = "torch.library.opcheck")]

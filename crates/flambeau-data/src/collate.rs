@@ -58,6 +58,10 @@ pub fn default_collate<T: Collate>(batch: Vec<T>) -> Result<T::Batch> {
 
 /// A sample as it is: what a loader without batches gives. PyTorch turns NumPy arrays into tensors here, and leaves the
 /// rest alone.
+///
+/// ```
+/// assert_eq!(torch::utils::data::default_convert("as it is"), "as it is");
+/// ```
 #[doc(alias = "torch.utils.data.default_convert")]
 pub fn default_convert<T>(data: T) -> T {
     data

@@ -128,6 +128,13 @@ impl Dataset for std::ops::Range<i64> {
 }
 
 /// The samples of an [`IterableDataset`], one after another.
+///
+/// ```
+/// use torch::utils::data::Samples;
+/// let mut some: Samples<'_, i64> = Box::new([1, 2].into_iter().map(Ok));
+/// assert_eq!(some.next().unwrap()?, 1);
+/// # Ok::<(), torch::Error>(())
+/// ```
 pub type Samples<'a, T> = Box<dyn Iterator<Item = Result<T>> + 'a>;
 
 /// Samples that come as a stream: a file read line by line, a generator.
@@ -168,6 +175,15 @@ pub trait IterableDataset: Send + Sync {
 }
 
 /// Tensors that belong together: one, a tuple of up to eight, an array or a vector.
+///
+/// ```
+/// use torch::utils::data::Tensors;
+/// fn sizes(t: impl Tensors) -> Vec<i64> {
+///     t.list().into_iter().map(|t| t.numel()).collect()
+/// }
+/// assert_eq!(sizes(torch::zeros([4])), [4]);
+/// assert_eq!(sizes((torch::zeros([4]), torch::zeros([2, 3]))), [4, 6]);
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` are no tensors that belong together",
     label = "tensors are wanted here",
@@ -183,6 +199,16 @@ pub trait Tensors: Collate<Batch = Self> + Send + Sync + 'static {
     fn map(&self, f: &mut dyn FnMut(&Tensor) -> Result<Tensor>) -> Result<Self>;
 }
 /// What a [`TensorDataset`] is made of: tensors that belong together, or a tuple of references to them, whose memory it shares.
+///
+/// ```
+/// use torch::utils::data::{Dataset, TensorDataset};
+/// let (x, y) = (torch::zeros([4, 3]), torch::arange(4));
+/// let lent = TensorDataset::new((&x, &y));
+/// assert_eq!(lent.get(2)?.1.item::<i64>(), 2);
+/// let given = TensorDataset::new((x, y));
+/// assert_eq!(given.len(), 4);
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` are no tensors that belong together",
     label = "tensors are wanted here",
@@ -324,6 +350,15 @@ impl<T: Tensors> Dataset for TensorDataset<T> {
 }
 
 /// Indices of samples: a vector, an array, a slice, or a range (`0..100`).
+///
+/// ```
+/// use torch::utils::data::{IndexList, SubsetRandomSampler};
+/// fn order(indices: impl IndexList) -> SubsetRandomSampler {
+///     SubsetRandomSampler::new(indices)
+/// }
+/// assert_eq!(order(0..100).iter().count(), 100);
+/// assert_eq!(order([3]).iter().collect::<Vec<_>>(), [3]);
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no list of indices",
     label = "indices of samples are wanted here",
@@ -414,6 +449,14 @@ impl<D: Dataset> Dataset for Subset<D> {
 }
 
 /// Several datasets one after another. Datasets of different types are `Box<dyn Dataset<Item = T>>`.
+///
+/// ```
+/// use torch::utils::data::{ConcatDataset, Dataset};
+/// let all = ConcatDataset::new([vec!['a', 'b'], vec!['c']]);
+/// assert_eq!((all.len(), all.get(2)?), (3, 'c'));
+/// assert_eq!(all.cumulative_sizes(), [2, 3]);
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[doc(alias = "torch.utils.data.ConcatDataset")]
 #[derive(Clone, Debug)]
 pub struct ConcatDataset<D> {
@@ -467,6 +510,20 @@ impl<D: Dataset> Dataset for ConcatDataset<D> {
 }
 
 /// Several streams one after another.
+///
+/// ```
+/// use torch::utils::data::{ChainDataset, IterableDataset, Samples};
+/// struct To(i64);
+/// impl IterableDataset for To {
+///     type Item = i64;
+///     fn iter(&self) -> Samples<'_, i64> {
+///         Box::new((0..self.0).map(Ok))
+///     }
+/// }
+/// let chain = ChainDataset::new([To(2), To(3)]);
+/// assert_eq!(chain.iter().collect::<torch::Result<Vec<_>>>()?, [0, 1, 0, 1, 2]);
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[doc(alias = "torch.utils.data.ChainDataset")]
 #[derive(Clone, Debug)]
 pub struct ChainDataset<D> {

@@ -156,6 +156,16 @@ impl<B> Shared<B> {
 ///
 /// Iterating `&loader` is one pass and panics with the text of an error; [`DataLoader::try_iter`] returns errors and can
 /// be asked for the next batch after one.
+///
+/// ```
+/// use torch::utils::data::DataLoader;
+/// let loader = DataLoader::new(vec![1i64, 2, 3]);
+/// let mut total = 0;
+/// for batch in &loader {
+///     total += batch.item::<i64>();
+/// }
+/// assert_eq!((total, loader.len()), (6, 3));
+/// ```
 #[doc(alias = "torch.utils.data.DataLoader")]
 pub struct DataLoader<B> {
     shared: Arc<Shared<B>>,
@@ -301,6 +311,14 @@ enum Place<'a, B> {
 }
 
 /// One pass over a loader: see [`DataLoader::try_iter`].
+///
+/// ```
+/// use torch::utils::data::{DataLoaderOptions, TryIter};
+/// let odd = |n: Vec<i64>| if n[0] % 2 == 1 { Ok(n[0]) } else { Err(torch::Error::value("even")) };
+/// let loader = DataLoaderOptions::new(vec![1i64, 2, 3]).collate_fn(odd).build();
+/// let pass: TryIter<'_, i64> = loader.try_iter();
+/// assert_eq!(pass.map(|b| b.ok()).collect::<Vec<_>>(), [Some(1), None, Some(3)]);
+/// ```
 pub struct TryIter<'a, B: Send + 'static> {
     loader: &'a DataLoader<B>,
     place: Place<'a, B>,
@@ -371,6 +389,13 @@ impl<B: Send + 'static> Drop for TryIter<'_, B> {
 }
 
 /// One pass over a loader: see [`DataLoader::iter`].
+///
+/// ```
+/// use torch::utils::data::{DataLoader, Iter};
+/// let loader = DataLoader::new(vec![1i64, 2]);
+/// let mut pass: Iter<'_, torch::Tensor> = loader.iter();
+/// assert_eq!(pass.next().map(|b| b.item::<i64>()), Some(1));
+/// ```
 pub struct Iter<'a, B: Send + 'static>(TryIter<'a, B>);
 impl<B: Send + 'static> Iterator for Iter<'_, B> {
     type Item = B;

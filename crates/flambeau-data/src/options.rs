@@ -17,6 +17,18 @@ pub struct Map<D>(pub(crate) Arc<D>);
 pub struct Stream<D>(pub(crate) Arc<D>);
 
 /// What a loader makes of samples.
+///
+/// ```
+/// use torch::utils::data::DataLoaderOptions;
+/// let data = || DataLoaderOptions::new(vec![1i64, 2, 3]);
+/// let batches = data().batch_size(2).build();
+/// assert_eq!(batches.iter().map(|b| b.to_vec::<i64>()).collect::<Vec<_>>(), [vec![1, 2], vec![3]]);
+/// let sums = data().batch_size(2).collate_fn(|b| Ok(b.iter().sum::<i64>())).build();
+/// assert_eq!(sums.iter().collect::<Vec<_>>(), [3, 3]);
+/// assert_eq!(data().unbatched().build().iter().collect::<Vec<_>>(), [1, 2, 3]);
+/// let texts = data().unbatched().convert_fn(|n| Ok(n.to_string())).build();
+/// assert_eq!(texts.iter().collect::<Vec<_>>(), ["1", "2", "3"]);
+/// ```
 pub trait Batching<S: Source>: Send + Sync + 'static {
     /// What the loader gives.
     type Output: Send + 'static;
@@ -34,6 +46,13 @@ pub trait Batching<S: Source>: Send + Sync + 'static {
     }
 }
 /// Batches by [`default_collate`].
+///
+/// ```
+/// use torch::utils::data::{DataLoaderOptions, DefaultCollate, TensorDataset};
+/// let data = TensorDataset::new(vec![torch::arange(3)]);
+/// let options: DataLoaderOptions<_, DefaultCollate> = DataLoaderOptions::new(data).batch_size(2);
+/// assert_eq!(options.build().iter().count(), 2);
+/// ```
 pub struct DefaultCollate;
 impl<S: Source> Batching<S> for DefaultCollate
 where
@@ -49,6 +68,14 @@ where
     }
 }
 /// Batches by a function.
+///
+/// ```
+/// use torch::utils::data::{CollateFn, DataLoaderOptions, TensorDataset};
+/// let data = TensorDataset::new(vec![torch::arange(3)]);
+/// let counted: DataLoaderOptions<_, CollateFn<_>> =
+///     DataLoaderOptions::new(data).batch_size(2).collate_fn(|samples: Vec<Vec<torch::Tensor>>| Ok(samples.len()));
+/// assert_eq!(counted.build().iter().collect::<Vec<_>>(), [2, 1]);
+/// ```
 pub struct CollateFn<F>(F);
 impl<S: Source, B: Send + 'static, F> Batching<S> for CollateFn<F>
 where
@@ -63,6 +90,16 @@ fn single<T>(samples: Vec<T>) -> Result<T> {
     samples.into_iter().next().ok_or_else(|| Error::assertion("one sample"))
 }
 /// Single samples (`batch_size=None`).
+///
+/// ```
+/// use torch::utils::data::{ConvertFn, DataLoaderOptions, TensorDataset, Unbatched};
+/// let data = || TensorDataset::new(vec![torch::arange(3)]);
+/// let plain: DataLoaderOptions<_, Unbatched> = DataLoaderOptions::new(data()).unbatched();
+/// assert_eq!(plain.build().iter().count(), 3);
+/// let sizes: DataLoaderOptions<_, ConvertFn<_>> =
+///     DataLoaderOptions::new(data()).unbatched().convert_fn(|sample: Vec<torch::Tensor>| Ok(sample[0].dim()));
+/// assert_eq!(sizes.build().iter().collect::<Vec<_>>(), [0, 0, 0]);
+/// ```
 pub struct Unbatched;
 impl<S: Source> Batching<S> for Unbatched
 where

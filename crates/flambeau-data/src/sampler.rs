@@ -7,6 +7,23 @@ use flambeau_core::{DType, Generator, Result, Tensor, ensure, ops};
 use std::sync::Arc;
 
 /// Indices, or batches of them, drawn as they are needed.
+///
+/// ```
+/// use torch::utils::data::{Indices, Sampler};
+/// /// Every second sample.
+/// struct Even(usize);
+/// impl Sampler for Even {
+///     type Index = usize;
+///     fn indices(&self) -> Indices<'_, usize> {
+///         Box::new((0..self.0).step_by(2).map(Ok))
+///     }
+///     fn length(&self) -> Option<usize> {
+///         Some(self.0.div_ceil(2))
+///     }
+/// }
+/// assert_eq!(Even(5).indices().collect::<torch::Result<Vec<_>>>()?, [0, 2, 4]);
+/// # Ok::<(), torch::Error>(())
+/// ```
 pub type Indices<'a, I> = Box<dyn Iterator<Item = Result<I>> + 'a>;
 
 /// An order of samples, or of batches: each call of [`Sampler::indices`] begins anew.
@@ -28,6 +45,13 @@ pub trait Sampler: Send + Sync {
 }
 
 /// The indices of one pass of a sampler, of those that have an `iter`; panics where drawing them fails.
+///
+/// ```
+/// use torch::utils::data::{SamplerIter, SequentialSampler};
+/// let sampler = SequentialSampler::new(3);
+/// let pass: SamplerIter<'_, usize> = sampler.iter();
+/// assert_eq!(pass.sum::<usize>(), 3);
+/// ```
 pub struct SamplerIter<'a, I>(Indices<'a, I>);
 impl<I> Iterator for SamplerIter<'_, I> {
     type Item = I;
@@ -90,6 +114,13 @@ impl<I: Clone + Send + Sync> Sampler for Vec<I> {
 }
 
 /// What has a length that samplers can cover: a dataset, or a number.
+///
+/// ```
+/// use torch::utils::data::SequentialSampler;
+/// let data = vec!["a", "b"];
+/// assert_eq!(SequentialSampler::new(&data).iter().count(), 2);
+/// assert_eq!(SequentialSampler::new(7).iter().count(), 7);
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no length that a sampler can cover",
     label = "a dataset or a number is wanted here",
@@ -270,6 +301,13 @@ impl Sampler for RandomSampler {
 }
 
 /// Given indices in random order.
+///
+/// ```
+/// use torch::utils::data::SubsetRandomSampler;
+/// let mut drawn: Vec<usize> = SubsetRandomSampler::new([2, 3, 5]).iter().collect();
+/// drawn.sort();
+/// assert_eq!(drawn, [2, 3, 5]);
+/// ```
 #[doc(alias = "torch.utils.data.SubsetRandomSampler")]
 #[derive(Clone, Debug)]
 pub struct SubsetRandomSampler {
@@ -304,6 +342,13 @@ impl Sampler for SubsetRandomSampler {
 }
 
 /// The weight of a sample: a number, or an element of a tensor, so that lists of numbers and tensors are taken.
+///
+/// ```
+/// use torch::utils::data::WeightedRandomSampler;
+/// let only = |s: WeightedRandomSampler| s.iter().all(|i| i == 1);
+/// assert!(only(WeightedRandomSampler::new([0.0, 2.0], 5)));
+/// assert!(only(WeightedRandomSampler::new(&torch::tensor([0.0, 2.0]), 5)));
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no weight",
     label = "weights are wanted here",
@@ -393,6 +438,12 @@ impl WeightedRandomSamplerOptions {
 }
 
 /// Indices drawn by weight. Weights that cannot be drawn from are an error of the pass.
+///
+/// ```
+/// use torch::utils::data::{Sampler, WeightedRandomSampler};
+/// assert_eq!(WeightedRandomSampler::new([0.0, 0.5, 0.0], 3).iter().collect::<Vec<_>>(), [1, 1, 1]);
+/// assert!(WeightedRandomSampler::new([-1.0], 1).indices().next().unwrap().is_err());
+/// ```
 #[doc(alias = "torch.utils.data.WeightedRandomSampler")]
 #[derive(Clone, Debug)]
 pub struct WeightedRandomSampler(WeightedRandomSamplerOptions);

@@ -7,6 +7,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 
 /// Datasets that [`StackDataset`] puts side by side: a tuple of up to six, a vector, or a map with names.
+///
+/// ```
+/// use torch::utils::data::Stack;
+/// let columns = vec![vec![1, 2], vec![3, 4]];
+/// assert_eq!((columns.lengths(), columns.get(1)?), (vec![2, 2], vec![2, 4]));
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` are no datasets side by side",
     label = "a tuple, vector or map of datasets is wanted here"

@@ -7,6 +7,20 @@ use std::fmt;
 use std::sync::Arc;
 
 /// The worker that the calling thread is.
+///
+/// ```
+/// use torch::utils::data::{DataLoaderOptions, WorkerInfo, get_worker_info};
+///
+/// let init = |id: usize| -> torch::Result<()> {
+///     let info: WorkerInfo = get_worker_info().expect("a worker runs this");
+///     assert_eq!((info.id, info.num_workers), (id, 2));
+///     assert_eq!(info.dataset::<Vec<i64>>().map(Vec::len), Some(4));
+///     Ok(())
+/// };
+/// let loader = DataLoaderOptions::new(vec![1i64, 2, 3, 4]).num_workers(2).worker_init_fn(init).build();
+/// assert_eq!(loader.iter().count(), 4);
+/// assert!(get_worker_info().is_none());
+/// ```
 #[doc(alias = "torch.utils.data.WorkerInfo")]
 #[derive(Clone)]
 pub struct WorkerInfo {

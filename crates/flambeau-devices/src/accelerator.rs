@@ -14,6 +14,13 @@ fn absent<T>() -> Result<T> {
 }
 
 /// The kind of accelerator, if there is one. With `check_available`, one that is not there does not count.
+///
+/// ```
+/// use torch::accelerator::{current_accelerator, is_available};
+/// // the same program on machines with an accelerator and without
+/// let device = current_accelerator().filter(|_| is_available()).unwrap_or(torch::Device::Cpu);
+/// assert_eq!(torch::ones_with([2], device).device(), device);
+/// ```
 pub fn current_accelerator() -> Option<Device> {
     is_available().then_some(Device::Cuda(0))
 }
@@ -77,6 +84,11 @@ absent_class! { "torch.accelerator", GRAPH {
 } }
 
 /// Runs a closure with a device as the current one. Panics where the number is that of a device: none is there.
+///
+/// ```
+/// use torch::accelerator::device_index;
+/// assert_eq!(device_index(None, || torch::ones([2]).sum().item::<f32>()), 2.0);
+/// ```
 #[track_caller]
 pub fn device_index<R>(device: Option<i64>, f: impl FnOnce() -> R) -> R {
     match device {

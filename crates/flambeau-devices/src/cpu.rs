@@ -19,6 +19,14 @@ answers! { "torch.cpu", NAMES {
 } }
 
 /// The stream of the CPU: work is done in the order of the calls, so there is one, and all waiting is over at once.
+///
+/// ```
+/// use torch::cpu::{Stream, current_stream, stream};
+/// let other = Stream::new();
+/// let x = stream(&other, || torch::ones([2]).exp());
+/// current_stream().wait_stream(&other);
+/// assert_eq!(x.sizes(), &[2]);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Stream(());
 impl Stream {
@@ -34,6 +42,13 @@ impl Stream {
     pub fn wait_stream(&self, _stream: &Stream) {}
 }
 /// A point in the work of the CPU, which has been passed when anybody asks.
+///
+/// ```
+/// use torch::cpu::Event;
+/// let done = Event::new();
+/// done.record();
+/// assert!(done.query());
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Event(());
 impl Event {

@@ -69,6 +69,12 @@ impl std::fmt::Display for Stream {
     }
 }
 /// A point in the work of a device.
+///
+/// ```
+/// use torch::{Device, Event};
+/// let event = Event::new(Device::Cpu, false);
+/// assert!(event.query() && event.try_record().is_err());
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Event {
     device: Device,

@@ -74,6 +74,16 @@ impl What {
 }
 
 /// An operation that a process has asked for.
+///
+/// ```
+/// use torch::distributed::simulation::simulate;
+/// use torch::distributed::{self, Progress, Recorded};
+///
+/// let job = simulate(2, |rank| distributed::recv(&torch::zeros([3]), Some((1 - rank).into())));
+/// let stuck: &Recorded = job.deadlock().unwrap().calls()[0].call().unwrap();
+/// assert_eq!((stuck.operation.as_str(), stuck.progress), ("recv", Progress::Started));
+/// assert_eq!((stuck.sizes[0].as_slice(), stuck.progress.name()), (&[3][..], "started"));
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Recorded {

@@ -204,6 +204,13 @@ pub fn try_broadcast(tensor: &Tensor, src: impl Into<Peer>, options: FunctionalO
 }
 /// The reduction of all ranks' tensors for one of them; the others get their own. Its gradient goes to all.
 ///
+/// ```
+/// use torch::distributed::{functional, run_in_threads};
+///
+/// let sums = run_in_threads(2, |rank| functional::reduce(&torch::full([1], rank as f32), 0).item::<f32>());
+/// assert_eq!(sums, [1.0, 1.0]);
+/// ```
+///
 /// # Errors
 /// Those of [`try_reduce`](crate::try_reduce).
 #[flambeau_macros::short(with)]
@@ -213,6 +220,15 @@ pub fn try_reduce(tensor: &Tensor, dst: impl Into<Peer>, options: FunctionalOpti
     apply(&options, Kind::Reduce(to, options.op), tensor)
 }
 /// All ranks' tensors one after the other along a dimension. Their gradients are summed up, each on its rank.
+///
+/// ```
+/// use torch::distributed::{functional, run_in_threads};
+///
+/// let all = run_in_threads(2, |rank| {
+///     functional::all_gather_tensor(&torch::full([1, 2], rank as f32), 1).to_vec::<f32>()
+/// });
+/// assert_eq!(all, [[0.0, 0.0, 1.0, 1.0], [0.0, 0.0, 1.0, 1.0]]);
+/// ```
 ///
 /// # Errors
 /// A dimension that there is not, and those of [`try_all_gather_into_tensor`](crate::try_all_gather_into_tensor).
@@ -228,6 +244,15 @@ pub fn try_all_gather_tensor(tensor: &Tensor, gather_dim: i64, options: Function
     ops::cat(&ops::chunk(&y, options.members()?.size(), 0)?, dim)
 }
 /// The reduction of all ranks' tensors, of which each rank gets its part along a dimension. Gradients are put together again.
+///
+/// ```
+/// use torch::distributed::{functional, run_in_threads};
+///
+/// let sums = run_in_threads(2, |rank| {
+///     functional::reduce_scatter_tensor(&torch::tensor([1.0, rank as f32]), 0).item::<f32>()
+/// });
+/// assert_eq!(sums, [2.0, 1.0]);
+/// ```
 ///
 /// # Errors
 /// A dimension that does not divide, and those of [`try_reduce_scatter_tensor`](crate::try_reduce_scatter_tensor).
@@ -248,6 +273,16 @@ pub fn try_reduce_scatter_tensor(
     apply(&options, Kind::ReduceScatter(options.op), &x)
 }
 /// A part of the rows of every rank's tensor. Gradients go the same way back.
+///
+/// ```
+/// use torch::distributed::{functional, run_in_threads};
+///
+/// let got = run_in_threads(2, |rank| {
+///     let r = rank as f32;
+///     functional::all_to_all_single(&torch::tensor([10.0 * r, 10.0 * r + 1.0]), None, None).to_vec::<f32>()
+/// });
+/// assert_eq!(got, [[0.0, 10.0], [1.0, 11.0]]);
+/// ```
 ///
 /// # Errors
 /// Those of [`try_all_to_all_single`](crate::try_all_to_all_single).

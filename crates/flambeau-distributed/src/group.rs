@@ -21,6 +21,15 @@ use std::time::Duration;
 ///
 /// It is a handle: clones are the same group. A process that is no member has a handle too, with rank -1, and collectives with it do
 /// nothing.
+///
+/// ```
+/// use torch::distributed::{ProcessGroup, new_group, run_in_threads};
+/// let seen = run_in_threads(3, |_| {
+///     let odd: ProcessGroup = new_group(&[1]);
+///     (odd.is_member(), odd.rank(), odd.size())
+/// });
+/// assert_eq!(seen, [(false, -1, -1), (true, 0, 1), (false, -1, -1)]);
+/// ```
 #[derive(Clone)]
 #[doc(alias = "torch.distributed.ProcessGroup")]
 #[doc(alias = "torch.distributed.GroupMember")]
@@ -150,6 +159,21 @@ impl fmt::Display for Backend {
 }
 
 /// The rank of one process: in the whole job, or in the group.
+///
+/// ```
+/// use torch::distributed::{Peer, CollectiveOptions, broadcast_with, new_group, run_in_threads};
+///
+/// let got = run_in_threads(3, |rank| {
+///     let last_two = new_group(&[1, 2]);
+///     let t = torch::tensor([rank as f32]);
+///     if rank > 0 {
+///         // rank 2 of the job
+///         broadcast_with(&t, Peer::InGroup(1), CollectiveOptions::new().group(&last_two));
+///     }
+///     t.item::<f32>()
+/// });
+/// assert_eq!(got, [0.0, 2.0, 2.0]);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Peer {

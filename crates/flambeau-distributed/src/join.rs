@@ -54,6 +54,40 @@ impl fmt::Debug for JoinHandle {
 
 /// What calls collectives in each step, and can say what a rank without inputs does meanwhile. At the beginning of a step it calls
 /// [`Join::notify_join_context`].
+///
+/// ```
+/// use torch::distributed::algorithms::{Join, JoinHandle, JoinHook, JoinOptions, Joinable};
+/// use torch::distributed::{self as dist, ProcessGroup, run_in_threads};
+///
+/// /// Counts the steps of all ranks.
+/// #[derive(Default)]
+/// struct Counter(JoinHandle);
+/// impl Counter {
+///     fn step(&self, n: i64) -> i64 {
+///         Join::notify_join_context(self).unwrap();
+///         let sum = torch::tensor([n]);
+///         dist::all_reduce(&sum);
+///         sum.item()
+///     }
+/// }
+/// /// A rank that is done adds nothing.
+/// struct Nothing;
+/// impl JoinHook for Nothing {
+///     fn main_hook(&mut self) -> torch::Result<()> {
+///         dist::try_all_reduce(&torch::tensor([0i64]), Default::default()).map(drop)
+///     }
+/// }
+/// impl Joinable for Counter {
+///     fn join_hook(&self, _: &JoinOptions) -> Box<dyn JoinHook> { Box::new(Nothing) }
+///     fn join_process_group(&self) -> ProcessGroup { dist::default_group() }
+///     fn join_handle(&self) -> &JoinHandle { &self.0 }
+/// }
+/// let last = run_in_threads(2, |rank| {
+///     let counter = Counter::default();
+///     Join::new(&[&counter]).run(|| (0..2 + rank).map(|_| counter.step(1)).last().unwrap())
+/// });
+/// assert_eq!(last, [2, 1]);
+/// ```
 #[doc(alias = "torch.distributed.algorithms.Joinable")]
 pub trait Joinable {
     /// What a rank without inputs does.

@@ -40,6 +40,15 @@ struct Inner {
 }
 
 /// A dimension, by its place or its name.
+///
+/// ```
+/// use torch::distributed::{run_in_threads, device_mesh::{MeshDim, MeshOptions, init_device_mesh_with}};
+/// let sizes = run_in_threads(2, |_| {
+///     let mesh = init_device_mesh_with("cpu", &[1, 2], MeshOptions::new().mesh_dim_names(["dp", "tp"]));
+///     [MeshDim::from(0), "tp".into()].map(|d| mesh.get_group(d).size())
+/// });
+/// assert_eq!(sizes, [[1, 2], [1, 2]]);
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum MeshDim {
@@ -64,6 +73,17 @@ impl From<&str> for MeshDim {
     }
 }
 /// Names of dimensions, as an option takes them.
+///
+/// ```
+/// use torch::distributed::device_mesh::{MeshOptions, init_device_mesh_with};
+/// use torch::distributed::run_in_threads;
+/// let places = run_in_threads(2, |_| {
+///     let names = MeshOptions::new().mesh_dim_names(["replicate", "shard"]);
+///     let mesh = init_device_mesh_with("cpu", &[1, 2], names);
+///     mesh.mesh_dim_names().unwrap().to_vec()
+/// });
+/// assert_eq!(places[1], ["replicate", "shard"]);
+/// ```
 #[derive(Clone, Debug)]
 pub struct MeshDimNames(Vec<String>);
 impl<S: Into<String>, const N: usize> flambeau_core::api::into_arg::IntoArg<MeshDimNames> for [S; N] {

@@ -10,6 +10,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Which processors a worker may use.
+///
+/// ```
+/// use torch::numa::binding::{AffinityMode, NumaOptions};
+/// let mode: AffinityMode = "core-complex".parse()?;
+/// assert_eq!(NumaOptions::new(mode).affinity_mode, AffinityMode::CoreComplex);
+/// assert!("elsewhere".parse::<AffinityMode>().is_err());
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[doc(alias = "torch.numa.binding.AffinityMode")]
 #[non_exhaustive]

@@ -1,4 +1,28 @@
 //! What a process knows of its job: the default group and the others. Ranks that are threads have one of these each.
+//!
+//! ```
+//! use torch::distributed::{self as dist, run_in_threads};
+//!
+//! run_in_threads(4, |rank| {
+//!     assert!(dist::is_available() && dist::is_gloo_available() && dist::is_initialized());
+//!     assert_eq!((dist::get_rank(), dist::get_world_size()), (rank as i64, 4));
+//!     assert_eq!((dist::get_backend().as_str(), dist::default_group().size()), ("gloo", 4));
+//!     assert!(dist::get_backend_config().contains("cpu:gloo"));
+//!     let odd = dist::new_group(&[1, 3]);
+//!     assert_eq!(dist::get_process_group_ranks(&odd), [1, 3]);
+//!     assert_eq!((dist::get_global_rank(&odd, 1), dist::get_group_rank(&odd, 3)), (3, 1));
+//!     let (mine, all) = dist::new_subgroups(2);
+//!     assert_eq!((mine.size(), all.len(), dist::get_pg_count()), (2, 2, 4));
+//!     let (half, _) = dist::new_subgroups_by_enumeration(&[vec![0, 2], vec![1, 3]]);
+//!     assert!(half.ranks().contains(&(rank as i64)) && dist::default_store().is_ok());
+//!     dist::destroy_group(&odd)
+//! });
+//! assert!(!dist::is_initialized() && !dist::is_torchelastic_launched());
+//! assert!(!dist::is_ucc_available() && !dist::is_xccl_available());
+//! assert!(dist::is_mpi_available() == cfg!(feature = "mpi") && dist::get_debug_level() == dist::DebugLevel::Off);
+//! assert_eq!(dist::get_node_local_rank(Some(0)), 0);
+//! assert_eq!(dist::get_default_backend_for_device("cpu"), "gloo");
+//! ```
 
 use crate::calls::{Log, Recorded};
 use crate::coalesce;
@@ -23,6 +47,12 @@ const UNINITIALIZED: &str =
 
 /// A job as one of its processes sees it. A process has one of its own; threads that stand for ranks get one each by
 /// [`World::enter`].
+///
+/// ```
+/// use torch::distributed::{World, get_node_local_rank, is_initialized};
+/// let third = World::with_env([("LOCAL_RANK".to_string(), "2".to_string())]);
+/// assert_eq!(third.enter(|| (get_node_local_rank(None), is_initialized())), (2, false));
+/// ```
 #[derive(Clone)]
 pub struct World(pub(crate) Arc<Monitor<State>>);
 #[derive(Default)]
@@ -357,6 +387,12 @@ pub fn try_new_group(ranks: &[i64], options: NewGroupOptions) -> Result<ProcessG
     make(Some(ranks.to_vec()), options)
 }
 /// A group of all processes, with connections of its own.
+///
+/// ```
+/// use torch::distributed::{NewGroupOptions, new_group_of_all, run_in_threads};
+/// let sizes = run_in_threads(2, |_| new_group_of_all(NewGroupOptions::new()).map(|g| g.size()).unwrap());
+/// assert_eq!(sizes, [2, 2]);
+/// ```
 ///
 /// # Errors
 /// See [`try_new_group`].

@@ -9,6 +9,16 @@ use flambeau_core::{Device, Error, Result, Scalar, Tensor, Value, ops};
 use std::fmt;
 
 /// A parameter of a distribution: a number, or a tensor with one value for each member of the batch.
+///
+/// ```
+/// use torch::tensor;
+/// use torch::distributions::{DistributionExt, Normal, Param};
+/// fn noise(scale: impl Into<Param>) -> Normal {
+///     Normal::new(0.0, scale.into())
+/// }
+/// assert_eq!(noise(2.0).variance().to_vec::<f32>(), [4.0]);
+/// assert_eq!(noise(tensor([1.0, 3.0])).variance().to_vec::<f32>(), [1.0, 9.0]);
+/// ```
 #[derive(Clone, Debug)]
 pub enum Param {
     /// A number.

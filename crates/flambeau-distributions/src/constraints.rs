@@ -7,6 +7,61 @@
 //! assert_eq!(inside.sum().item::<i64>(), 1);
 //! assert_eq!(constraints::positive().to_string(), "GreaterThan(lower_bound=0.0)");
 //! ```
+//!
+//! Of numbers:
+//!
+//! ```
+//! use torch::{nan, tensor};
+//! use torch::distributions::Constraint;
+//! use torch::distributions::constraints::*;
+//! let x = tensor([-1.0, 0.0, 0.5, 1.0, 2.0]);
+//! let inside = |c: Constraint| x.masked_select(&c.check(&x)).to_vec::<f32>();
+//! assert_eq!(inside(boolean()), [0.0, 1.0]);
+//! assert_eq!(inside(positive()), [0.5, 1.0, 2.0]);
+//! assert_eq!(inside(nonnegative()), [0.0, 0.5, 1.0, 2.0]);
+//! assert_eq!(inside(unit_interval()), [0.0, 0.5, 1.0]);
+//! assert_eq!(inside(nonnegative_integer()), [0.0, 1.0, 2.0]);
+//! assert_eq!(inside(positive_integer()), [1.0, 2.0]);
+//! assert_eq!(inside(integer_interval(-1, 1)), [-1.0, 0.0, 1.0]);
+//! assert_eq!(inside(greater_than(0.5)), [1.0, 2.0]);
+//! assert_eq!(inside(greater_than_eq(0.5)), [0.5, 1.0, 2.0]);
+//! assert_eq!(inside(less_than(0.0)), [-1.0]);
+//! assert_eq!(inside(interval(0.0, 0.5)), [0.0, 0.5]);
+//! assert_eq!(inside(half_open_interval(0.0, 0.5)), [0.0]);
+//! assert!(!real().check(&tensor(nan)).item::<bool>());
+//! ```
+//!
+//! Of vectors, which answer once for each:
+//!
+//! ```
+//! use torch::tensor;
+//! use torch::distributions::constraints::*;
+//! assert!(simplex().check(&tensor([0.25, 0.75])).item::<bool>());
+//! assert!(one_hot().check(&tensor([0.0, 1.0, 0.0])).item::<bool>());
+//! assert!(real_vector().check(&tensor([0.5, -2.0])).item::<bool>());
+//! assert!(multinomial(3).check(&tensor([1.0, 2.0])).item::<bool>());
+//! assert!(!independent(positive(), 1).check(&tensor([1.0, -2.0])).item::<bool>());
+//! let each = stack(vec![positive(), boolean()], 0);
+//! assert!(each.check(&tensor([0.5, 0.5])).equal(&tensor([true, false])));
+//! let parts = try_cat(vec![positive(), boolean()], 0, Some(vec![1, 2]))?;
+//! assert!(parts.check(&tensor([0.5, 0.5, 1.0])).equal(&tensor([true, false, true])));
+//! # Ok::<(), torch::Error>(())
+//! ```
+//!
+//! Of matrices:
+//!
+//! ```
+//! use torch::tensor;
+//! use torch::distributions::constraints::*;
+//! let factor = tensor([[1.0, 0.0], [0.6, 0.8]]);
+//! for c in [square(), lower_triangular(), lower_cholesky(), corr_cholesky()] {
+//!     assert!(c.check(&factor).item::<bool>(), "{c}");
+//! }
+//! let product = factor.matmul(&factor.t());
+//! for c in [symmetric(), positive_semidefinite(), positive_definite()] {
+//!     assert!(c.check(&product).item::<bool>() && !c.check(&factor).item::<bool>(), "{c}");
+//! }
+//! ```
 
 use crate::argument::Param;
 use crate::formula::{Expr, e};
@@ -19,6 +74,24 @@ use std::fmt;
 use std::sync::Arc;
 
 /// A constraint of one's own.
+///
+/// ```
+/// use std::sync::Arc;
+/// use torch::{Result, Tensor, tensor};
+/// use torch::distributions::{Constraint, CustomConstraint};
+/// #[derive(Debug)]
+/// struct Even;
+/// impl CustomConstraint for Even {
+///     fn name(&self) -> String {
+///         "Even".into()
+///     }
+///     fn check(&self, value: &Tensor) -> Result<Tensor> {
+///         Ok((value % 2.0).eq(0.0))
+///     }
+/// }
+/// let even = Constraint::Custom(Arc::new(Even));
+/// assert!(even.check(&tensor([1.0, 2.0])).equal(&tensor([false, true])));
+/// ```
 pub trait CustomConstraint: Send + Sync + fmt::Debug {
     /// The name that printing shows.
     fn name(&self) -> String;
@@ -38,6 +111,14 @@ pub trait CustomConstraint: Send + Sync + fmt::Debug {
 }
 
 /// A region over which a variable is valid, within which it can be optimized (`torch.distributions.constraints`).
+///
+/// ```
+/// use torch::tensor;
+/// use torch::distributions::{Constraint, DistributionExt, Exponential};
+/// let support = Exponential::new(1.0).support();
+/// assert!(matches!(support, Constraint::GreaterThanEq(_)));
+/// assert!(support.check(&tensor([-1.0, 1.0])).equal(&tensor([false, true])));
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 #[doc(alias = "torch.distributions.constraints.Constraint")]
@@ -440,6 +521,11 @@ constants! {
     #[doc(alias = "torch.distributions.constraints.positive_definite")]
     positive_definite => C::PositiveDefinite;
     /// A constraint that follows from other variables.
+    ///
+    /// ```
+    /// use torch::distributions::constraints::dependent;
+    /// assert!(dependent().is_dependent() && dependent().try_check(&torch::tensor(1.0)).is_err());
+    /// ```
     #[doc(alias = "torch.distributions.constraints._DependentProperty")]
     #[doc(alias = "torch.distributions.constraints.dependent")]
     dependent => C::Dependent { is_discrete: None, event_dim: None };

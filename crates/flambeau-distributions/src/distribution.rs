@@ -17,12 +17,27 @@ static VALIDATE: AtomicBool = AtomicBool::new(true);
 
 /// Whether distributions made from here on check their arguments and values, where they are not told. It is on from the
 /// start.
+///
+/// ```
+/// use torch::distributions::{NormalOptions, set_default_validate_args};
+/// assert!(NormalOptions::new(0.0, -1.0).try_build().is_err());
+/// set_default_validate_args(false);
+/// assert!(NormalOptions::new(0.0, -1.0).try_build().is_ok());
+/// # set_default_validate_args(true);
+/// ```
 #[doc(alias = "torch.distributions.Distribution.set_default_validate_args")]
 pub fn set_default_validate_args(on: bool) {
     VALIDATE.store(on, Ordering::Relaxed);
 }
 
 /// The shapes of a distribution, and whether it checks arguments and values.
+///
+/// ```
+/// use torch::distributions::Shapes;
+/// let shapes = Shapes::new(&[2], &[3], None);
+/// assert_eq!((shapes.batch(), shapes.event()), (&[2i64][..], &[3i64][..]));
+/// assert_eq!(shapes.extended(&[5]), [5, 2, 3]);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shapes {
     batch: Vec<i64>,
@@ -58,6 +73,14 @@ impl Shapes {
 }
 
 /// How a distribution has one of its arguments.
+///
+/// ```
+/// use torch::distributions::{Chi2, Distribution, Held, Normal};
+/// let held = |d: &dyn Distribution| d.arguments().unwrap().remove(0).held;
+/// assert!(matches!(held(&Normal::new(0.0, 1.0)), Held::Here(_)));
+/// // twice the concentration of a gamma distribution
+/// assert!(matches!(held(&Chi2::new(3.0)), Held::Derived));
+/// ```
 #[derive(Clone, Debug)]
 pub enum Held {
     /// It was given, or computed and kept: printing shows it.
@@ -68,6 +91,14 @@ pub enum Held {
     Later,
 }
 /// One argument of a distribution.
+///
+/// ```
+/// use torch::distributions::{Distribution, Normal};
+/// let all = Normal::new(0.0, 1.0).arguments()?;
+/// assert_eq!(all[1].name, "scale");
+/// assert_eq!(all[1].constraint.to_string(), "GreaterThan(lower_bound=0.0)");
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Argument {
     /// Its documented name.
@@ -376,6 +407,15 @@ impl dyn Distribution {
 }
 
 /// Methods of distributions that panic where those of [`Distribution`] give errors, with the same text.
+///
+/// ```
+/// use torch::tensor;
+/// use torch::distributions::{Distribution, DistributionExt, Exponential};
+/// let d = Exponential::new(tensor([1.0, 2.0]));
+/// assert_eq!(d.mean().to_vec::<f32>(), [1.0, 0.5]);
+/// assert_eq!(d.sample_shape([5]).sizes(), &[5, 2]);
+/// assert!(d.try_log_prob(&tensor(-1.0)).is_err());
+/// ```
 pub trait DistributionExt: Distribution {
     /// See [`Distribution::try_mean`].
     #[track_caller]
@@ -482,6 +522,16 @@ impl<D: Distribution + ?Sized> DistributionExt for D {}
 
 /// The parts of an exponential family in its natural form (Nielsen and Nock, "Entropies and cross-entropies of
 /// exponential families", 2010): entropies and divergences follow from the log normalizer's gradient.
+///
+/// ```
+/// use torch::distributions::{Distribution, Exponential};
+/// let d = Exponential::new(2.0);
+/// let family = d.family().unwrap();
+/// let natural = family.natural_params()?;
+/// assert_eq!(natural[0].item::<f64>(), -2.0);
+/// assert!((family.log_normalizer(&natural)?.item::<f64>() + 2f64.ln()).abs() < 1e-6);
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[doc(alias = "torch.distributions.ExponentialFamily")]
 pub trait ExponentialFamily {
     /// The natural parameters.

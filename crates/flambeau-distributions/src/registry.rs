@@ -15,6 +15,17 @@ use std::mem::{Discriminant, discriminant};
 use std::sync::{Arc, LazyLock};
 
 /// Makes the transform onto a region.
+///
+/// ```
+/// use std::sync::Arc;
+/// use torch::distributions::{ConstraintRegistry, Factory, constraints};
+/// use torch::distributions::transforms::SoftplusTransform;
+/// let soft: Factory = Arc::new(|_| Ok(SoftplusTransform.into()));
+/// let all = ConstraintRegistry::new();
+/// all.register(&constraints::positive(), move |c| soft(c));
+/// assert_eq!(all.try_transform(&constraints::positive())?.to_text(), "SoftplusTransform()");
+/// # Ok::<(), torch::Error>(())
+/// ```
 pub type Factory = Arc<dyn Fn(&Constraint) -> Result<AnyTransform> + Send + Sync>;
 
 /// Links kinds of constraints to transforms (`torch.distributions.constraint_registry.ConstraintRegistry`).
@@ -70,6 +81,15 @@ impl ConstraintRegistry {
 
 /// Of each constraint the transform that is a bijection, for sampling and variational inference.
 ///
+/// ```
+/// use torch::zeros;
+/// use torch::distributions::{biject_to, constraints, transforms::Transform};
+/// // a simplex has one dimension less than it has corners
+/// let y = biject_to(&constraints::simplex()).try_call(&zeros([2]))?;
+/// assert_eq!(y.sizes(), &[3]);
+/// # Ok::<(), torch::Error>(())
+/// ```
+///
 /// # Errors
 /// A constraint without one.
 #[doc(alias = "torch.distributions.biject_to")]
@@ -79,6 +99,14 @@ pub fn try_biject_to(constraint: &Constraint) -> Result<AnyTransform> {
 }
 /// Of each constraint a transform that suits optimization; it need not be a bijection.
 ///
+/// ```
+/// use torch::zeros;
+/// use torch::distributions::{constraints, transform_to, transforms::Transform};
+/// let y = transform_to(&constraints::simplex()).try_call(&zeros([2]))?;
+/// assert_eq!(y.to_vec::<f32>(), [0.5, 0.5]);
+/// # Ok::<(), torch::Error>(())
+/// ```
+///
 /// # Errors
 /// A constraint without one.
 #[doc(alias = "torch.distributions.transform_to")]
@@ -87,11 +115,26 @@ pub fn try_transform_to(constraint: &Constraint) -> Result<AnyTransform> {
     optimizations().try_transform(constraint)
 }
 /// The registry behind [`biject_to`], to which one can add.
+///
+/// ```
+/// use torch::distributions::{bijections, constraints, transforms::ExpTransform};
+/// assert!(bijections().try_transform(&constraints::positive_definite()).is_err());
+/// bijections().register(&constraints::nonnegative(), |_| Ok(ExpTransform.into()));
+/// assert_eq!(bijections().try_transform(&constraints::nonnegative())?.to_text(), "ExpTransform()");
+/// # Ok::<(), torch::Error>(())
+/// ```
 pub fn bijections() -> &'static ConstraintRegistry {
     static ALL: LazyLock<ConstraintRegistry> = LazyLock::new(|| filled(true));
     &ALL
 }
 /// The registry behind [`transform_to`], to which one can add.
+///
+/// ```
+/// use torch::distributions::{constraints, optimizations};
+/// let t = optimizations().try_transform(&constraints::positive_definite())?;
+/// assert_eq!(t.to_text(), "PositiveDefiniteTransform()");
+/// # Ok::<(), torch::Error>(())
+/// ```
 pub fn optimizations() -> &'static ConstraintRegistry {
     static ALL: LazyLock<ConstraintRegistry> = LazyLock::new(|| filled(false));
     &ALL

@@ -8,6 +8,15 @@ use flambeau_core::{Device, Layout, Result, Tensor, bail, ensure};
 use std::ffi::c_void;
 
 /// A tensor that is ready for another library.
+///
+/// ```
+/// use torch::utils::dlpack::{Exported, from_dlpack, to_dlpack};
+/// let exported: Exported = to_dlpack(&torch::arange(3))?;
+/// // SAFETY: the structure was just made, and nobody else has it
+/// let x = unsafe { from_dlpack(exported.into_raw())? };
+/// assert_eq!(x.to_vec::<i64>(), [0, 1, 2]);
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Exported {
     tensor: Tensor,

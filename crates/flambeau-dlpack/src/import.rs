@@ -84,6 +84,15 @@ pub unsafe fn from_dlpack(managed: *mut DLManagedTensorVersioned) -> Result<Tens
 }
 /// As [`from_dlpack`], of a structure of the version before, `DLManagedTensor`.
 ///
+/// ```
+/// use torch::utils::dlpack::{from_dlpack_legacy, to_dlpack};
+/// let managed = to_dlpack(&torch::arange(3))?.into_raw_legacy();
+/// // SAFETY: the structure was just made, and nobody else has it
+/// let x = unsafe { from_dlpack_legacy(managed)? };
+/// assert_eq!(x.to_vec::<i64>(), [0, 1, 2]);
+/// # Ok::<(), torch::Error>(())
+/// ```
+///
 /// # Safety
 /// As there.
 ///

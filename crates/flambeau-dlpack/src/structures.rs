@@ -4,6 +4,12 @@ use flambeau_core::{DType, Error, Result};
 use std::ffi::c_void;
 
 /// The version of the structures: `major.minor`.
+///
+/// ```
+/// use torch::utils::dlpack::{DLPackVersion, VERSION};
+/// assert_eq!((VERSION.major, VERSION.minor), (1, 0));
+/// let _: DLPackVersion = VERSION;
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C)]
 pub struct DLPackVersion {
@@ -20,6 +26,13 @@ pub const FLAG_READ_ONLY: u64 = 1;
 pub const FLAG_IS_COPIED: u64 = 2;
 
 /// A kind of device, by DLPack's numbers. A number of a later version is one too.
+///
+/// ```
+/// use torch::utils::dlpack::{DLDevice, DLDeviceType, to_dlpack};
+/// let device: DLDevice = to_dlpack(&torch::ones([2]))?.device();
+/// assert!(device.device_type == DLDeviceType::kDLCPU && device.device_id == 0);
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[doc(alias = "torch.utils.dlpack.DLDeviceType")]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(transparent)]
@@ -68,6 +81,13 @@ pub struct DLDevice {
     pub device_id: i32,
 }
 /// An element type.
+///
+/// ```
+/// use torch::utils::dlpack::DLDataType;
+/// let float = DLDataType::of(torch::float32)?;
+/// assert_eq!((float.bits, float.lanes, float.dtype()?), (32, 1, torch::float32));
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C)]
 pub struct DLDataType {
@@ -150,6 +170,18 @@ pub struct DLTensor {
     pub byte_offset: u64,
 }
 /// A tensor and who frees it, of version 1.
+///
+/// ```
+/// use torch::utils::dlpack::{DLManagedTensorVersioned, DLTensor, from_dlpack, to_dlpack};
+/// let managed: *mut DLManagedTensorVersioned = to_dlpack(&torch::ones([2, 3]))?.into_raw();
+/// // SAFETY: the structure was just made, and nobody else has it
+/// let t: &DLTensor = unsafe { &(*managed).dl_tensor };
+/// assert_eq!(t.ndim, 2);
+/// // SAFETY: as above; whoever takes it frees it
+/// let x = unsafe { from_dlpack(managed)? };
+/// assert_eq!(x.sizes(), &[2, 3]);
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Debug)]
 #[repr(C)]
 pub struct DLManagedTensorVersioned {
@@ -165,6 +197,15 @@ pub struct DLManagedTensorVersioned {
     pub dl_tensor: DLTensor,
 }
 /// A tensor and who frees it, of the version before.
+///
+/// ```
+/// use torch::utils::dlpack::{DLManagedTensor, from_dlpack_legacy, to_dlpack};
+/// let managed: *mut DLManagedTensor = to_dlpack(&torch::ones([2]))?.into_raw_legacy();
+/// // SAFETY: the structure was just made, and nobody else has it
+/// let x = unsafe { from_dlpack_legacy(managed)? };
+/// assert_eq!(x.to_vec::<f32>(), [1.0, 1.0]);
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Debug)]
 #[repr(C)]
 pub struct DLManagedTensor {

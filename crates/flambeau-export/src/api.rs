@@ -22,9 +22,6 @@ use flambeau_nn::Module;
 /// that follow from sizes by other ways than sums, products, divisions, remainders, largest and smallest ones, and integers at which
 /// it goes another way that are far from those that were tried (0, 1, -1, and up to 64 from the example's).
 ///
-/// # Panics
-/// As [`try_export`] has errors.
-///
 /// ```
 /// use torch::{Tensor, export, nn, prelude::*};
 ///
@@ -34,6 +31,9 @@ use flambeau_nn::Module;
 /// assert_eq!(p.operators(), ["aten.linear.default"]);
 /// assert_eq!(p.module().unwrap().try_forward(&[&x]).unwrap().sizes(), [4, 3]);
 /// ```
+///
+/// # Panics
+/// As [`try_export`] has errors.
 #[doc(alias = "torch.export.export")]
 #[doc(alias = "torch.export.export_for_training")]
 pub fn export<R: Into<Value>>(
@@ -44,9 +44,6 @@ pub fn export<R: Into<Value>>(
     export_with(module, forward, inputs, ExportOptions::new())
 }
 /// [`export`] with dynamic sizes and names of inputs.
-///
-/// # Panics
-/// As [`try_export_with`] has errors.
 ///
 /// ```
 /// use torch::export::{self, Dim, ExportOptions};
@@ -60,6 +57,9 @@ pub fn export<R: Into<Value>>(
 /// let e = m.try_forward(&[&torch::zeros([65, 2])]).unwrap_err();
 /// assert_eq!(e.message(), "Guard failed: x.size()[0] <= 64");
 /// ```
+///
+/// # Panics
+/// As [`try_export_with`] has errors.
 pub fn export_with<R: Into<Value>>(
     module: &dyn Module,
     forward: impl Fn(&[Tensor]) -> R,
@@ -101,6 +101,18 @@ pub fn try_export_with<R: Into<Value>>(
     capture::export(Some(module), &run, &args, &options)
 }
 /// [`try_export_with`] of a program whose arguments and results are any values: numbers, texts, containers.
+///
+/// ```
+/// use torch::export::{ExportOptions, try_export_values};
+/// use torch::library::{Value, arg};
+/// use torch::Tensor;
+///
+/// let scaled = |args: &[Value], _: &_| Ok(Value::Tensor(arg::<Tensor>(args, 0)? * arg::<f64>(args, 1)?));
+/// let inputs = [torch::ones([2]).into(), Value::Float(3.0)];
+/// let p = try_export_values(None, scaled, &inputs, ExportOptions::new())?;
+/// assert_eq!(p.operators(), ["aten.mul.Tensor"]);
+/// # Ok::<(), torch::Error>(())
+/// ```
 ///
 /// # Errors
 /// As [`try_export_with`].

@@ -4,6 +4,14 @@ use flambeau_core::{Error, Result, Value};
 use flambeau_fx::pytree::{self, Record};
 
 /// A class with fields, which arguments and results of programs may be: see [`register_dataclass`].
+///
+/// ```
+/// use torch::export::{DataClass, register_dataclass};
+/// let pair: DataClass = register_dataclass("example.Pair", &["left", "right"])?;
+/// let v = pair.value([1.into(), 2.into()])?;
+/// assert!(matches!(pair.field(&v, "right")?, torch::library::Value::Int(2)));
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DataClass {
     name: String,

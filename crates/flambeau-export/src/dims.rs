@@ -28,6 +28,12 @@ pub enum Dim {
     },
 }
 /// A dim of a name.
+///
+/// ```
+/// use torch::export::{Dim, Named};
+/// let Dim::Named(Named { name, min, max }) = Dim::new("batch").max(8) else { panic!("it has a name") };
+/// assert_eq!((name.as_str(), min, max), ("batch", None, Some(8)));
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Named {
     /// The name.
@@ -130,6 +136,18 @@ impl std::fmt::Display for Dim {
 
 /// Which sizes of which inputs are dynamic: inputs by the text that reads them (`x`, `d['x']`, `l[0]`), dimensions by number. For
 /// an input that is an integer, dimension 0 is the number itself.
+///
+/// ```
+/// use torch::export::{self, Dim, DynamicShapes, ExportOptions};
+/// use torch::{Tensor, nn, prelude::*};
+///
+/// let net = nn::Linear::new(2, 3);
+/// let shapes = DynamicShapes::new().with("x", [(0, Dim::new("batch"))]);
+/// let options = ExportOptions::new().names(&["x"]).dynamic_shapes(shapes);
+/// let p = export::export_with(&net, |x: &[Tensor]| net.call(&x[0]), &[&torch::zeros([4, 2])], options);
+/// assert_eq!(p.module()?.try_forward(&[&torch::zeros([7, 2])])?.sizes(), &[7, 3]);
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[doc(alias = "torch.export.dynamic_shapes")]
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DynamicShapes {
@@ -148,6 +166,14 @@ impl DynamicShapes {
 }
 
 /// Dims by tensor instead of by name.
+///
+/// ```
+/// use torch::export::{Dim, ShapesCollection};
+/// let x = torch::zeros([4, 2]);
+/// let mut sizes = ShapesCollection::new();
+/// sizes.set(&x, [(0, Dim::new("batch"))]);
+/// assert!(sizes.dynamic_shapes(&["x"], &[(&x).into()], &[]).is_ok());
+/// ```
 #[doc(alias = "torch.export.dynamic_shapes.ShapesCollection")]
 #[derive(Clone, Debug, Default)]
 pub struct ShapesCollection {
@@ -185,6 +211,20 @@ impl ShapesCollection {
 }
 
 /// Further inputs that a program must hold for: sizes that differ among them are dynamic.
+///
+/// ```
+/// use torch::export::{self, AdditionalInputs, ExportOptions};
+/// use torch::{Tensor, nn, prelude::*};
+///
+/// let (net, x) = (nn::Linear::new(2, 3), torch::zeros([4, 2]));
+/// let mut others = AdditionalInputs::new();
+/// others.add(&[torch::zeros([6, 2]).into()], &[]);
+/// let shapes = others.dynamic_shapes(&["x"], &[(&x).into()], &[])?;
+/// let options = ExportOptions::new().names(&["x"]).dynamic_shapes(shapes);
+/// let p = export::export_with(&net, |x: &[Tensor]| net.call(&x[0]), &[&x], options);
+/// others.verify(&p)?;
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[doc(alias = "torch.export.dynamic_shapes.AdditionalInputs")]
 #[derive(Clone, Debug, Default)]
 pub struct AdditionalInputs {

@@ -160,6 +160,22 @@ impl fmt::Display for OutputSpec {
     }
 }
 /// What inputs and outputs of a graph are, in order.
+///
+/// ```
+/// use torch::export::graph_signature::{ArgumentSpec, ExportGraphSignature, InputKind, InputSpec, OutputKind, OutputSpec};
+/// use torch::{Tensor, export, nn, prelude::*};
+///
+/// let net = nn::Linear::new(2, 3);
+/// let p = export::export(&net, |x: &[Tensor]| net.call(&x[0]), &[&torch::zeros([4, 2])]);
+/// let signature: &ExportGraphSignature = &p.graph_signature;
+/// assert_eq!(signature.parameters(), ["weight", "bias"]);
+/// let InputSpec { kind, arg, target, .. } = &signature.input_specs[0];
+/// assert_eq!((*kind, target.as_deref()), (InputKind::Parameter, Some("weight")));
+/// assert!(matches!(arg, ArgumentSpec::Tensor(_)) && arg.name() == "p_weight");
+/// let out: &OutputSpec = &signature.output_specs[0];
+/// assert_eq!(out.kind, OutputKind::UserOutput);
+/// assert!(signature.backward_signature().is_none());
+/// ```
 #[doc(alias = "torch.export.ExportGraphSignature")]
 #[doc(alias = "torch.export.graph_signature")]
 #[doc(alias = "torch.export.graph_signature.ExportGraphSignature")]
@@ -244,6 +260,17 @@ impl ExportGraphSignature {
     }
 }
 /// The outputs of a training step that are gradients, by node: of which parameter, of which input.
+///
+/// ```
+/// use torch::export::graph_signature::ExportBackwardSignature;
+/// use torch::{Tensor, export, nn, prelude::*};
+///
+/// let net = nn::Linear::new(2, 3);
+/// let p = export::export(&net, |x: &[Tensor]| net.call(&x[0]), &[&torch::zeros([4, 2])]);
+/// // no training step: no gradients among its outputs
+/// let none: Option<ExportBackwardSignature> = p.graph_signature.backward_signature();
+/// assert!(none.is_none());
+/// ```
 #[doc(alias = "torch.export.graph_signature.ExportBackwardSignature")]
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExportBackwardSignature {

@@ -43,6 +43,18 @@ impl Object for GuardsFn {
 ///
 /// Where no gradients are recorded the program runs by a plan ([`PlannedInterpreter`]): its first run with inputs of some sizes is
 /// written down, and later ones allocate nothing. The plan's memory stays until the module and its clones are dropped.
+///
+/// ```
+/// use torch::export::{self, ExportedModule};
+/// use torch::{Tensor, nn, prelude::*};
+///
+/// let net = nn::Linear::new(2, 3);
+/// let p = export::export(&net, |x: &[Tensor]| net.call(&x[0]), &[&torch::zeros([4, 2])]);
+/// let m: ExportedModule = p.module()?;
+/// assert_eq!(m.try_forward(&[&torch::ones([4, 2])])?.sizes(), &[4, 3]);
+/// assert!(m.try_forward(&[&torch::ones([4, 5])]).is_err());
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct ExportedModule {
     graph_module: Arc<GraphModule>,

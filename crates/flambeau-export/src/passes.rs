@@ -39,6 +39,17 @@ fn graph(m: &mut GraphModule, to: Device) {
 }
 /// The program on another device: its weights and constants, and the devices that its graph names.
 ///
+/// ```
+/// use torch::export::{self, passes::move_to_device_pass};
+/// use torch::{Device, Tensor, nn, prelude::*};
+///
+/// let net = nn::Linear::new(2, 3);
+/// let p = export::export(&net, |x: &[Tensor]| net.call(&x[0]), &[&torch::zeros([4, 2])]);
+/// let shapes = move_to_device_pass(&p, Device::Cpu)?;
+/// assert!(shapes.state_dict.iter().all(|(_, t)| t.device() == Device::Cpu));
+/// # Ok::<(), torch::Error>(())
+/// ```
+///
 /// # Errors
 /// A device without memory.
 #[doc(alias = "torch.export.passes.move_to_device_pass")]

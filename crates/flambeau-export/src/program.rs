@@ -7,6 +7,17 @@ use flambeau_fx::pytree::TreeSpec;
 use flambeau_fx::{CodeOptions, GraphModule};
 
 /// What a number may be.
+///
+/// ```
+/// use torch::export::{self, Dim, ExportOptions, Range};
+/// use torch::{Tensor, nn, prelude::*};
+///
+/// let net = nn::Linear::new(2, 3);
+/// let options = ExportOptions::new().names(&["x"]).dynamic("x", [(0, Dim::new("batch").min(2).max(64))]);
+/// let p = export::export_with(&net, |x: &[Tensor]| net.call(&x[0]), &[&torch::zeros([4, 2])], options);
+/// let (_, range): &(String, Range) = &p.range_constraints[0];
+/// assert_eq!((range.min, range.max), (Some(2), Some(64)));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
     /// At least.
@@ -32,6 +43,17 @@ pub struct ModuleCallSignature {
     pub texts: (String, String),
 }
 /// A module of the program.
+///
+/// ```
+/// use torch::export::{self, ModuleCallEntry, ModuleCallSignature};
+/// use torch::{Tensor, nn, prelude::*};
+///
+/// let net = nn::Linear::new(2, 3);
+/// let p = export::export(&net, |x: &[Tensor]| net.call(&x[0]), &[&torch::zeros([4, 2])]);
+/// let whole: &ModuleCallEntry = &p.module_call_graph[0];
+/// let signature: &ModuleCallSignature = whole.signature.as_ref().unwrap();
+/// assert_eq!((whole.fqn.as_str(), signature.in_spec.leaves(), signature.out_spec.leaves()), ("", 1, 1));
+/// ```
 #[doc(alias = "torch.export.ModuleCallEntry")]
 #[derive(Clone, Debug)]
 pub struct ModuleCallEntry {

@@ -40,6 +40,18 @@ impl Object for Operator {
 ///
 /// Nothing of the file is executed before the program is run.
 ///
+/// ```
+/// use torch::{Tensor, export, nn, prelude::*};
+///
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("net.pt2");
+/// let (net, x) = (nn::Linear::new(2, 3), torch::ones([4, 2]));
+/// export::save(&export::export(&net, |x: &[Tensor]| net.call(&x[0]), &[&x]), &path)?;
+/// let program = export::load(&path)?;
+/// assert!(program.module()?.try_forward(&[&x])?.equal(&net.call(&x)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Errors
 /// Of the file system; damaged files, and files of another kind: the text names the file and the node.
 #[doc(alias = "torch.export.load")]

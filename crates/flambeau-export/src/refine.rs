@@ -11,9 +11,6 @@ use std::collections::HashMap;
 /// Dims as an error of an export suggests them: the lines below "Suggested fixes:" (`n = 4`, `b = a`, `n = Dim('n', max=10)`,
 /// `n = 4*_n`).
 ///
-/// # Errors
-/// A text without suggestions, or with one of another form.
-///
 /// ```
 /// use torch::export::{Dim, DynamicShapes, refine_dynamic_shapes_from_suggested_fixes as refine};
 ///
@@ -22,6 +19,9 @@ use std::collections::HashMap;
 /// let refined = refine(text, &shapes).unwrap();
 /// assert_eq!(refined, DynamicShapes::new().with("x", [(0, 4 * Dim::new("_n").min(1))]));
 /// ```
+///
+/// # Errors
+/// A text without suggestions, or with one of another form.
 #[doc(alias = "torch.export.dynamic_shapes.refine_dynamic_shapes_from_suggested_fixes")]
 pub fn refine_dynamic_shapes_from_suggested_fixes(
     text: &str,
@@ -106,22 +106,22 @@ impl DraftReport {
 /// As [`try_export_with`](crate::try_export_with), but that a size which the program does not hold for becomes what the suggested fix
 /// says, or the size of the example, instead of an error; the report says which.
 ///
-/// # Errors
-/// Those of the program, and refusals that have no fix.
-///
 /// ```
-/// use torch::export::{self, Dim, ExportOptions};
+/// use torch::export::{self, Dim, DraftReport, ExportOptions};
 /// use torch::{Tensor, nn, prelude::*};
 ///
 /// let net = nn::Linear::new(2, 3);
 /// let w = torch::ones([4, 1]);
 /// let options = ExportOptions::new().dynamic("x", [(0, Dim::new("n"))]);
-/// let (program, report) =
+/// let (program, report): (_, DraftReport) =
 ///     export::draft_export(&net, |x: &[Tensor]| Ok(net.try_call(&x[0])? + &w), &[&torch::zeros([4, 2])], options)?;
 /// assert!(!report.successful() && report.failures[0].contains("n = 4"));
 /// assert!(program.range_constraints.is_empty());
 /// # Ok::<(), torch::Error>(())
 /// ```
+///
+/// # Errors
+/// Those of the program, and refusals that have no fix.
 #[doc(alias = "torch.export.draft_export")]
 pub fn draft_export<R: Into<Value>>(
     module: &dyn Module,

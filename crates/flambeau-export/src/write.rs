@@ -18,6 +18,17 @@ use std::path::Path;
 /// Writes a program as PyTorch's `torch.export.load` reads it; `load` reads it too. A file that is there is replaced when the new
 /// one is whole.
 ///
+/// ```
+/// use torch::{Tensor, export, nn, prelude::*};
+///
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("net.pt2");
+/// let net = nn::Linear::new(2, 3);
+/// export::save(&export::export(&net, |x: &[Tensor]| net.call(&x[0]), &[&torch::ones([4, 2])]), &path)?;
+/// assert_eq!(export::load(&path)?.operators(), ["aten.linear.default"]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Errors
 /// Of the file system; a graph that calls what ATen does not have, or that holds values that files cannot.
 #[doc(alias = "torch.export.save")]

@@ -34,6 +34,14 @@ pub struct FunctionalizeOptions {
     pub(crate) remove: Remove,
 }
 /// What [`functionalize_with`] takes out of a function.
+///
+/// ```
+/// use torch::func::{FunctionalizeOptions, Remove, functionalize_with};
+/// use torch::prelude::*;
+/// let f = |x: &Tensor| x.view([2]).add_(1.0).clone();
+/// let pure = functionalize_with(f, FunctionalizeOptions::new().remove(Remove::MutationsAndViews));
+/// assert_eq!(pure(&torch::tensor([[1.0], [2.0]])).to_vec::<f32>(), [2.0, 3.0]);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Remove {
     /// Writes: in place, and into `out=`.

@@ -6,6 +6,18 @@ use flambeau_core::{Error, Result};
 use std::cell::{Cell, RefCell};
 
 /// What random operators do inside of a vmap.
+///
+/// ```
+/// use torch::func::{Randomness, VmapOptions, vmap_with};
+/// let drawn = |r: Randomness| {
+///     let noisy = |x: &torch::Tensor| x + torch::rand(());
+///     vmap_with(noisy, VmapOptions::new().randomness(r))(&torch::zeros([2])).to_vec::<f32>()
+/// };
+/// let same = drawn(Randomness::Same);
+/// assert_eq!(same[0], same[1]);
+/// let different = drawn(Randomness::Different);
+/// assert_ne!(different[0], different[1]);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Randomness {
     /// They are refused.

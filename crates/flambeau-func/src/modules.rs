@@ -78,6 +78,13 @@ pub fn try_stack_module_state<'a, M: Module + ?Sized + 'a>(
 /// Takes the running statistics out of all batch normalisations in a module, which so use those of the batch alone: statistics that are
 /// written in place cannot be shared by the slices of a vmap.
 ///
+/// ```
+/// use torch::{func, nn, prelude::*};
+/// let mut model = nn::Sequential::new((nn::Linear::new(2, 3), nn::BatchNorm1d::new(3)));
+/// func::replace_all_batch_norm_modules_(&mut model);
+/// assert!(!model.state_dict().keys().any(|k| k.ends_with("running_mean")));
+/// ```
+///
 /// # Panics
 /// Where [`try_replace_all_batch_norm_modules_`] gives an error.
 #[doc(alias = "torch.func.replace_all_batch_norm_modules_")]

@@ -80,6 +80,13 @@ pub fn try_tree_flatten(tree: &Value) -> Result<(Vec<Value>, TreeSpec)> {
 }
 /// The leaves of a tree.
 ///
+/// ```
+/// use torch::library::Value;
+/// use torch::utils::pytree::tree_leaves;
+/// let tree = Value::Tuple(vec![Value::Int(1), Value::List(vec![Value::Int(2)])]);
+/// assert_eq!(tree_leaves(&tree).len(), 2);
+/// ```
+///
 /// # Errors
 /// As [`try_tree_flatten`].
 #[flambeau_macros::short]
@@ -87,6 +94,15 @@ pub fn try_tree_leaves(tree: &Value) -> Result<Vec<Value>> {
     Ok(try_tree_flatten(tree)?.0)
 }
 /// The structure of a tree.
+///
+/// ```
+/// use torch::library::Value;
+/// use torch::utils::pytree::{tree_structure, tree_unflatten};
+/// let spec = tree_structure(&Value::List(vec![Value::Int(1), Value::Int(2)]));
+/// let other = tree_unflatten(vec![Value::Bool(true), Value::None], &spec)?;
+/// assert!(matches!(&other, Value::List(l) if l.len() == 2));
+/// # Ok::<(), torch::Error>(())
+/// ```
 ///
 /// # Errors
 /// As [`try_tree_flatten`].

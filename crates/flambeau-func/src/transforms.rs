@@ -9,6 +9,15 @@ use flambeau_core::{Error, Result, Tensor, ensure};
 
 /// Where the dimension is that vmap maps over: one place for all tensors, or one for each member of the arguments (each tensor
 /// of them, if there are as many). `None`: the tensor is the same for all slices.
+///
+/// ```
+/// use torch::func::{Dims, VmapOptions, vmap_with};
+/// use torch::Tensor;
+/// let m = torch::tensor([[1.0, 2.0], [3.0, 4.0]]);
+/// let sums = |d: Dims| vmap_with(|x: &Tensor| x.sum(), VmapOptions::new().in_dims(d))(&m).to_vec::<f32>();
+/// assert_eq!(sums(Dims::All(0)), [3.0, 7.0]);
+/// assert_eq!(sums(1.into()), [4.0, 6.0]);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Dims {
     /// For all tensors.
@@ -37,6 +46,11 @@ impl From<Vec<Option<i64>>> for Dims {
     }
 }
 /// A place in a tuple of places: `(0, None)`.
+///
+/// ```
+/// use torch::func::Dim;
+/// assert_eq!((Dim::dim(1), Dim::dim(None)), (Some(1), None));
+/// ```
 pub trait Dim {
     /// The dimension, or none.
     fn dim(self) -> Option<i64>;
@@ -253,6 +267,12 @@ pub fn grad<A: Tree>(f: impl Fn(&A) -> Tensor) -> impl Fn(&A) -> A {
 }
 /// The gradient and the value.
 ///
+/// ```
+/// use torch::{Tensor, func};
+/// let (slope, value) = func::grad_and_value(|x: &Tensor| x * x)(&torch::tensor(3.0));
+/// assert_eq!((slope.item::<f32>(), value.item::<f32>()), (6.0, 9.0));
+/// ```
+///
 /// # Panics
 /// As [`grad`].
 #[doc(alias = "torch.func.grad_and_value")]
@@ -415,6 +435,15 @@ pub fn hessian(f: impl Fn(&Tensor) -> Tensor) -> impl Fn(&Tensor) -> Tensor {
 }
 /// Results of a function at a point, and the function that takes tangents of the arguments to tangents of the results, which
 /// computes nothing of `f` again.
+///
+/// ```
+/// use torch::{Tensor, func};
+/// let at = torch::tensor(2.0);
+/// let (y, push) = func::linearize(|x: &Tensor| x * x * x, &at);
+/// assert_eq!(y.item::<f32>(), 8.0);
+/// assert_eq!(push(&torch::tensor(1.0)).item::<f32>(), 12.0);
+/// assert_eq!(push(&torch::tensor(0.5)).item::<f32>(), 6.0);
+/// ```
 ///
 /// # Panics
 /// Where [`try_linearize`] gives an error.

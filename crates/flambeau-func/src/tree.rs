@@ -7,6 +7,17 @@ use std::collections::{BTreeMap, HashMap};
 /// A tensor, or something made of tensors: what transforms take apart and put together again.
 ///
 /// Tuples up to six, arrays, vectors, options, boxes, maps by name and state dicts are trees of trees.
+///
+/// ```
+/// use std::collections::BTreeMap;
+/// use torch::func::{Tree, grad};
+/// use torch::{Tensor, tensor};
+/// let weights = BTreeMap::from([("a".to_string(), tensor(2.0)), ("b".to_string(), tensor(5.0))]);
+/// // a map of gradients
+/// let slopes = grad(|w: &BTreeMap<String, Tensor>| &w["a"] * &w["b"])(&weights);
+/// assert_eq!((slopes["a"].item::<f32>(), slopes["b"].item::<f32>()), (5.0, 2.0));
+/// assert_eq!(slopes.tensors().len(), 2);
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no tree of tensors",
     label = "not a tensor, nor a tuple, vector, option or map of tensors",

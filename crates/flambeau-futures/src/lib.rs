@@ -349,6 +349,14 @@ pub fn collect_all<T: Send + Sync + 'static>(futures: &[Future<T>]) -> Future<Ve
 }
 /// The results of all these futures.
 ///
+/// ```
+/// use torch::futures::{Future, wait_all};
+/// let all: Vec<Future<i64>> = (0..3).map(|_| Future::new()).collect();
+/// all.iter().zip([0, 10, 20]).try_for_each(|(f, v)| f.set_result(v))?;
+/// assert_eq!(wait_all(&all)?, [0, 10, 20]);
+/// # Ok::<(), torch::Error>(())
+/// ```
+///
 /// # Errors
 /// The error of the first that has one, without waiting for the others.
 #[doc(alias = "torch.futures.wait_all")]

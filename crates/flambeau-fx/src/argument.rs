@@ -6,6 +6,15 @@ use flambeau_core::Value;
 use flambeau_core::types::deep;
 
 /// An argument of a node: a constant, another node's result, or a container of such.
+///
+/// ```
+/// use torch::fx::{Argument, Graph};
+/// let mut g = Graph::new();
+/// let x = g.placeholder("x");
+/// let sum = g.call_function("operator.add", [Argument::from(x), 2.into()], []);
+/// assert_eq!(g.node(sum).args()[0].node(), Some(x));
+/// assert!(matches!(g.node(sum).args()[1], Argument::Value(_)));
+/// ```
 pub enum Argument {
     /// The result of a node.
     Node(Node),

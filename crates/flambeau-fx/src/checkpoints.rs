@@ -80,11 +80,11 @@ pub struct Checkpoints {
 ///     loss.backward();
 ///     loss.detach()
 /// })(&[&torch::ones([100, 8])]);
-/// let told = fx::checkpoints(&step);
-/// let first = told.blocks().iter().find(|b| b.path == "0").unwrap();
+/// let told: fx::Checkpoints = fx::checkpoints(&step);
+/// let first: &fx::CheckpointBlock = told.blocks().iter().find(|b| b.path == "0").unwrap();
 /// // a hidden layer of 100 times 64 numbers is not kept; both products of the block are made again
 /// assert_eq!((first.saved, first.flops), (25_600, 2 * 100 * 8 * 64 * 2));
-/// let choice = told.within(told.peak() - 20_000).unwrap();
+/// let choice: fx::CheckpointChoice = told.within(told.peak() - 20_000).unwrap();
 /// assert!(choice.peak <= told.peak() - 20_000);
 /// ```
 pub fn checkpoints(m: &GraphModule) -> Checkpoints {

@@ -10,6 +10,12 @@ use flambeau_core::Value;
 use std::collections::HashMap;
 
 /// How the program's text begins and ends.
+///
+/// ```
+/// use torch::fx::{CodeGen, Graph};
+/// let g = Graph::new();
+/// assert!(matches!(g.codegen, CodeGen::Plain));
+/// ```
 #[derive(Clone, Debug, Default)]
 pub enum CodeGen {
     /// `def forward(self, x):`, with one parameter for each input.

@@ -9,6 +9,32 @@ use flambeau_core::{Error, Result, Value};
 use flambeau_library as library;
 
 /// What nodes do. Each method does what the graph says; who wants something else writes it in its place.
+///
+/// ```
+/// use torch::Tensor;
+/// use torch::fx::{self, Calls, GraphModule, Interpreter, Node};
+/// use torch::library::Value;
+/// /// Names of the nodes whose values are not finite.
+/// struct Finite<'a>(&'a GraphModule, Vec<String>);
+/// impl Calls for Finite<'_> {
+///     fn module(&self) -> &GraphModule {
+///         self.0
+///     }
+///     fn saw(&mut self, node: Node, value: &Value) -> torch::Result<()> {
+///         if let Value::Tensor(t) = value
+///             && !t.isfinite().all().item::<bool>()
+///         {
+///             self.1.push(self.0.graph.node(node).name.clone());
+///         }
+///         Ok(())
+///     }
+/// }
+/// let m = fx::make_fx(|x: &[Tensor]| x[0].log().exp())(&[&torch::ones([2])]);
+/// let mut watch = Finite(&m, Vec::new());
+/// Interpreter::new(&m).run_with(&[torch::zeros([2]).into()], &mut watch)?;
+/// assert_eq!(watch.1, ["log"]);
+/// # Ok::<(), torch::Error>(())
+/// ```
 pub trait Calls {
     /// The graph with its modules.
     fn module(&self) -> &GraphModule;
@@ -117,6 +143,16 @@ pub(crate) fn perform(d: &NodeData, args: &[Value], kwargs: &Kwargs, calls: &mut
 }
 
 /// Runs a graph node by node. A value is dropped when no later node uses it.
+///
+/// ```
+/// use torch::Tensor;
+/// use torch::fx::{self, Interpreter};
+/// use torch::library::{Value, arg};
+/// let m = fx::make_fx(|x: &[Tensor]| x[0].relu() + 1.0)(&[&torch::zeros([2])]);
+/// let y: Value = Interpreter::new(&m).run(&[torch::tensor([-1.0, 2.0]).into()])?;
+/// assert_eq!(arg::<Tensor>(&[y], 0)?.to_vec::<f32>(), [1.0, 3.0]);
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[doc(alias = "torch.fx.Interpreter")]
 pub struct Interpreter<'a> {
     module: &'a GraphModule,

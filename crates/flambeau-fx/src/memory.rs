@@ -51,7 +51,7 @@ fn block(g: &Graph, n: Node) -> Option<((bool, usize), usize)> {
 ///
 /// let x = torch::zeros([1000]);
 /// let m = fx::make_fx(|x: &[Tensor]| (x[0].exp() + &x[0]).relu().sum())(&[&x]);
-/// let report = fx::memory(&m);
+/// let report: fx::MemoryReport = fx::memory(&m);
 /// // the input, two results of 4,000 bytes, of which Rust keeps the first until the statement ends, and the sum
 /// assert_eq!((report.resident, report.peak), (4000, 12004));
 /// ```

@@ -7,6 +7,16 @@ use flambeau_core::{DType, Device, Layout, MemoryFormat, Tensor, Value};
 use std::fmt::Write as _;
 
 /// What is known of a node beside the program.
+///
+/// ```
+/// use torch::Tensor;
+/// use torch::fx::{self, Meta, TensorMeta, Val};
+/// let m = fx::make_fx(|x: &[Tensor]| x[0].exp())(&[&torch::zeros([2, 3])]);
+/// let exp = m.graph.nodes().find(|n| m.graph.node(*n).name == "exp").unwrap();
+/// let meta: &Meta = &m.graph.node(exp).meta;
+/// let Some(Val::Tensor(TensorMeta { dtype, shape, .. })) = &meta.val else { panic!("a tensor") };
+/// assert_eq!((*dtype, shape.len()), (torch::float32, 2));
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Meta {
     /// What its result is like.

@@ -27,6 +27,19 @@ pub struct Trees {
 }
 
 /// A graph with the modules and tensors that it names, at dotted paths. It can be called like a module.
+///
+/// ```
+/// use torch::fx::{Graph, GraphModule};
+/// let mut g = Graph::new();
+/// let (x, w) = (g.placeholder("x"), g.get_attr("w"));
+/// let product = g.call_function("operator.mul", [x, w], []);
+/// g.output(product);
+/// let mut m = GraphModule::new(g);
+/// m.set("w", torch::tensor([10.0, 20.0]));
+/// assert_eq!(m.try_forward(&[&torch::tensor([1.0, 2.0])])?.to_vec::<f32>(), [10.0, 40.0]);
+/// assert!(m.code().contains("x * w"));
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[doc(alias = "torch.fx.GraphModule")]
 #[derive(Debug)]
 pub struct GraphModule {

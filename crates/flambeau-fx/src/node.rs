@@ -6,6 +6,16 @@ use std::fmt;
 
 /// A node of a graph: a name for it, which stays the same whatever becomes of the graph. What it says stands in
 /// [`NodeData`], which the graph gives.
+///
+/// ```
+/// use torch::fx::{Graph, Node, NodeData, Op};
+/// let mut g = Graph::new();
+/// let x: Node = g.placeholder("x");
+/// let relu = g.call_function("torch.relu", [x], []);
+/// let said: &NodeData = g.node(relu);
+/// assert_eq!((said.op, said.target.as_str(), said.op.name()), (Op::CallFunction, "torch.relu", "call_function"));
+/// assert_eq!(g.node(x).users(), [relu]);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Node {
     pub(crate) graph: u32,

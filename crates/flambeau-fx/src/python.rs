@@ -70,6 +70,14 @@ pub(crate) fn index(v: &Value) -> Result<Option<i64>> {
 }
 /// Whether a value counts as true.
 ///
+/// ```
+/// use torch::fx::python::{equal, truth};
+/// use torch::library::Value;
+/// assert!(truth(&Value::Int(3))? && !truth(&Value::Str(String::new()))?);
+/// assert!(equal(&Value::Int(1), &Value::Float(1.0)));
+/// # Ok::<(), torch::Error>(())
+/// ```
+///
 /// # Errors
 /// A tensor of several elements.
 pub fn truth(v: &Value) -> Result<bool> {
@@ -117,6 +125,16 @@ fn is_foreign(v: &Value) -> bool {
 }
 
 /// An item of a list, tuple, dictionary or tensor.
+///
+/// ```
+/// use torch::fx::python::{call, getitem, operator};
+/// use torch::library::Value;
+/// let list = Value::List(vec![1.into(), 2.into(), 3.into()]);
+/// assert!(matches!(getitem(&list, &(-1).into())?, Value::Int(3)));
+/// assert!(matches!(operator("add", &[1.into(), 2.into()])?, Value::Int(3)));
+/// assert!(matches!(call("operator.mul", &[3.into(), 2.into()], &[])?, Value::Int(6)));
+/// # Ok::<(), torch::Error>(())
+/// ```
 ///
 /// # Errors
 /// An index out of range; a key that is not there.

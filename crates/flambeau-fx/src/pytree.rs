@@ -24,6 +24,17 @@ pub enum Kind {
     Record(String, Vec<String>, Box<[String]>),
 }
 /// How leaves stand in a value.
+///
+/// ```
+/// use torch::fx::pytree::{Kind, TreeSpec};
+/// use torch::library::Value;
+/// let mut leaves = Vec::new();
+/// let pair = Value::Tuple(vec![1.into(), Value::List(vec![2.into()])]);
+/// let spec: TreeSpec = TreeSpec::flatten(&pair, &mut leaves);
+/// assert_eq!((spec.kind.clone(), spec.leaves()), (Kind::Tuple, 2));
+/// assert!(matches!(&spec.unflatten(&leaves)?, Value::Tuple(items) if items.len() == 2));
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct TreeSpec {
     /// What holds them.
@@ -32,6 +43,13 @@ pub struct TreeSpec {
     pub children: Vec<TreeSpec>,
 }
 /// A value with named parts and a class: an `OrderedDict`, a `defaultdict`, or an object of a data class.
+///
+/// ```
+/// use torch::fx::pytree::{Record, leaves};
+/// use torch::library::Value;
+/// let point = Record::value("Point", vec![("x".into(), 1.into()), ("y".into(), Value::None)]);
+/// assert_eq!(leaves(&point).len(), 1);
+/// ```
 pub struct Record {
     /// Python's name of the class.
     pub class: String,
@@ -220,6 +238,13 @@ impl TreeSpec {
 }
 /// Refuses values that are nested too deeply to be taken apart, records in records among them. It stands where values enter.
 ///
+/// ```
+/// use torch::fx::pytree::check;
+/// use torch::library::Value;
+/// let deep = (0..200).fold(Value::None, |v, _| Value::List(vec![v]));
+/// assert!(check([&deep]).is_err() && check([&Value::Int(1)]).is_ok());
+/// ```
+///
 /// # Errors
 /// More than 100 levels.
 pub fn check<'a>(values: impl IntoIterator<Item = &'a Value>) -> Result<()> {
@@ -250,6 +275,18 @@ pub fn leaves(v: &Value) -> Vec<Value> {
     all
 }
 /// The same tree with other leaves.
+///
+/// ```
+/// use torch::fx::pytree::map;
+/// use torch::library::Value;
+/// let both = Value::Tuple(vec![1.into(), 2.into()]);
+/// let negative = map(&both, &mut |v| match v {
+///     Value::Int(n) => Ok(Value::Int(-n)),
+///     other => Ok(other.clone()),
+/// })?;
+/// assert!(matches!(&negative, Value::Tuple(l) if matches!(l[1], Value::Int(-2))));
+/// # Ok::<(), torch::Error>(())
+/// ```
 ///
 /// # Errors
 /// Those of the function.

@@ -28,6 +28,22 @@ fn parts(v: &Value, found: &mut bool) -> Val {
 
 /// Runs a graph, and notes at each node element type, sizes, strides and memory format of its result.
 ///
+/// ```
+/// use torch::fx::{Graph, GraphModule, Val, shape_prop};
+/// let mut g = Graph::new();
+/// let x = g.placeholder("x");
+/// let sum = g.call_function("torch.sum", [x], []);
+/// g.output(sum);
+/// let mut m = GraphModule::new(g);
+/// shape_prop(&mut m, &[torch::ones([2, 3]).into()])?;
+/// let seen = |n| match &m.graph.node(n).meta.tensor_meta {
+///     Some(Val::Tensor(t)) => t.shape.len(),
+///     _ => panic!("a tensor"),
+/// };
+/// assert_eq!((seen(x), seen(sum)), (2, 0));
+/// # Ok::<(), torch::Error>(())
+/// ```
+///
 /// # Errors
 /// Those of the run.
 pub fn shape_prop(m: &mut GraphModule, inputs: &[Value]) -> Result<Value> {

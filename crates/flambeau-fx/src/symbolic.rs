@@ -9,6 +9,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 /// A comparison.
+///
+/// ```
+/// use torch::fx::symbolic::{Expr, Relation};
+/// assert!(matches!(Expr::read("s0 >= 2")?, Expr::Relation(Relation::Ge, _)));
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum Relation {
     /// `Eq(a, b)`
@@ -68,6 +74,13 @@ pub enum Expr {
     Convert(Conversion, Box<Expr>),
 }
 /// How a number becomes one of another kind.
+///
+/// ```
+/// use torch::fx::symbolic::{Bindings, Conversion, Expr, Number};
+/// assert_eq!(Conversion::TruncToInt.name(), "TruncToInt");
+/// let up = Expr::Convert(Conversion::CeilToInt, Box::new(Expr::Float(1.5)));
+/// assert_eq!(up.evaluate(&Bindings::new()), Some(Number::Int(2)));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Conversion {
     /// The floating number.
@@ -123,6 +136,14 @@ impl Conversion {
 }
 
 /// What an expression is worth.
+///
+/// ```
+/// use torch::fx::symbolic::{Bindings, Expr, Number};
+/// let sizes: Bindings = [("s0".to_string(), 7)].into();
+/// let half = Expr::read("(s0//2) + 1")?;
+/// assert_eq!(half.evaluate(&sizes), Some(Number::Int(4)));
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Number {
     /// An integer.
@@ -384,6 +405,10 @@ impl Expr {
     }
 }
 /// Division towards minus infinity.
+///
+/// ```
+/// assert_eq!(torch::fx::symbolic::floor_div(-3, 2), Some(-2));
+/// ```
 pub fn floor_div(x: i64, y: i64) -> Option<i64> {
     let q = x.checked_div(y)?;
     Some(if x.checked_rem(y)? != 0 && ((x < 0) != (y < 0)) { q - 1 } else { q })

@@ -7,6 +7,31 @@ use crate::node::{Node, NodeData, Op};
 use std::collections::HashMap;
 
 /// Makes a graph of another: each method adds what stands for a node, by default the same step.
+///
+/// ```
+/// use torch::fx::{Argument, Graph, GraphModule, Transformer};
+/// /// `relu` becomes `tanh`.
+/// struct Smooth;
+/// impl Transformer for Smooth {
+///     fn call_function(
+///         &mut self,
+///         g: &mut Graph,
+///         target: &str,
+///         args: Vec<Argument>,
+///         _: Vec<(String, Argument)>,
+///     ) -> Argument {
+///         let target = if target == "torch.relu" { "torch.tanh" } else { target };
+///         g.call_function(target, args, []).into()
+///     }
+/// }
+/// let mut g = Graph::new();
+/// let x = g.placeholder("x");
+/// let relu = g.call_function("torch.relu", [x], []);
+/// g.output(relu);
+/// let smooth = Smooth.transform(&GraphModule::new(g));
+/// assert_eq!(smooth.try_forward(&[&torch::tensor([100.0])])?.item::<f32>(), 1.0);
+/// # Ok::<(), torch::Error>(())
+/// ```
 pub trait Transformer {
     /// An input.
     fn placeholder(&mut self, g: &mut Graph, node: &NodeData) -> Argument {

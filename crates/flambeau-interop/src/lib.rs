@@ -10,6 +10,12 @@ pub mod ndarray;
 use flambeau_core::{Result, Tensor};
 
 /// What becomes a tensor: arrays of `ndarray`, images of `image`.
+///
+/// ```
+/// use ndarray::array;
+/// use torch::interop::ToTensor;
+/// assert_eq!(array![[1.0f32, 2.0], [3.0, 4.0]].to_tensor().sizes(), &[2, 2]);
+/// ```
 pub trait ToTensor {
     /// As a tensor.
     ///

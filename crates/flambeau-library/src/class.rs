@@ -6,6 +6,13 @@ use flambeau_core::dispatch::object::{Constructor, Parameter};
 pub use linkme;
 
 /// A documented class.
+///
+/// ```
+/// use torch::library::class::{ClassInfo, classes, find};
+/// let linear: &ClassInfo = find("torch.nn.Linear").expect("it is documented");
+/// assert_eq!((linear.name(), linear.parameters[0].name), ("Linear", "in_features"));
+/// assert!(classes().iter().any(|c| c.path == "torch.optim.Adam"));
+/// ```
 pub struct ClassInfo {
     /// `torch.nn.Linear`
     pub path: &'static str,

@@ -55,9 +55,27 @@ pub use python::{attribute, call_value, collected, method};
 pub use types::{constant, constant_names, register_constant};
 
 /// A function that is no operator.
+///
+/// ```
+/// use torch::library::object::Kwargs;
+/// use torch::library::{NativeFn, Value, call_value, register_function};
+/// let answer: NativeFn = |_: &[Value], _: &Kwargs| Ok(vec![Value::Int(42)]);
+/// assert!(register_function("mylib.answer", answer));
+/// assert!(matches!(call_value("mylib.answer", &[], &[])?, Value::Int(42)));
+/// # Ok::<(), torch::Error>(())
+/// ```
 pub type NativeFn = fn(&[Value], &Kwargs) -> Result<Vec<Value>>;
 
 /// A callable of that name.
+///
+/// ```
+/// use torch::library::{Function, arg, lookup};
+/// let f: Function = lookup("torch.exp").expect("it is documented");
+/// let y = f.call(&[torch::zeros([2]).into()], &[])?;
+/// assert_eq!(arg::<torch::Tensor>(&y, 0)?.to_vec::<f32>(), [1.0, 1.0]);
+/// assert!(lookup("torch.expp").is_none());
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Function {
     /// The documented name it was found by.
@@ -231,6 +249,12 @@ pub fn exists(path: &str) -> bool {
 }
 
 /// All names, sorted.
+///
+/// ```
+/// use torch::library::{exists, names};
+/// assert!(names().iter().any(|n| n == "torch.Tensor.add_"));
+/// assert!(exists("torch.Tensor.add_") && !exists("torch.Tensor.plus_"));
+/// ```
 pub fn names() -> Vec<String> {
     let mut v: Vec<String> = index().functions.keys().cloned().collect();
     v.sort();
@@ -464,6 +488,15 @@ fn run(b: bind::Bound) -> Result<Invoked> {
 }
 
 /// A function as an object: what a callable argument (`activation=torch.nn.functional.gelu`) becomes.
+///
+/// ```
+/// use torch::library::{NamedFunction, Value, arg, object::Object};
+/// let relu = NamedFunction("torch.nn.functional.relu".into());
+/// let y = relu.call(&[torch::tensor([-1.0, 2.0]).into()], &[])?;
+/// assert_eq!(arg::<torch::Tensor>(&y, 0)?.to_vec::<f32>(), [0.0, 2.0]);
+/// assert_eq!(relu.repr(), "<built-in method relu>");
+/// # Ok::<(), torch::Error>(())
+/// ```
 pub struct NamedFunction(pub String);
 impl object::Object for NamedFunction {
     fn type_name(&self) -> &'static str {
@@ -484,6 +517,12 @@ impl object::Object for NamedFunction {
 }
 
 /// Whether the error says that something does not exist yet, as against a mistake of the caller.
+///
+/// ```
+/// use torch::library::{call_value, is_missing};
+/// assert!(is_missing(&call_value("torch.no_such_function", &[], &[]).unwrap_err()));
+/// assert!(!is_missing(&call_value("torch.sin", &["a text".into()], &[]).unwrap_err()));
+/// ```
 pub fn is_missing(e: &Error) -> bool {
     e.kind() == ErrorKind::Missing
 }

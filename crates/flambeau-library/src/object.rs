@@ -12,6 +12,14 @@ static CLASSES: RwLock<Option<HashMap<String, Constructor>>> = RwLock::new(None)
 
 /// Makes a class known under its documented name (`torch.nn.Linear`). Crates call it from their `fills`. The first
 /// registration stays; later ones return `false`.
+///
+/// ```
+/// use torch::library::object::{Kwargs, construct, register_class};
+/// use torch::library::Value;
+/// let make = |args: &[Value], names: &Kwargs| construct("torch.nn.ReLU", args, names);
+/// assert!(register_class("mylib.Rectifier", make));
+/// assert!(construct("mylib.Rectifier", &[], &[]).is_ok());
+/// ```
 pub fn register_class(path: &str, make: Constructor) -> bool {
     let mut all = CLASSES.write().unwrap_or_else(|e| e.into_inner());
     let all = all.get_or_insert_default();
@@ -23,6 +31,13 @@ pub fn register_class(path: &str, make: Constructor) -> bool {
 }
 
 /// The constructor of a class, if the name is known. It checks how deep its arguments are nested.
+///
+/// ```
+/// use torch::library::object::{class, class_names};
+/// let linear = class("torch.nn.Linear").expect("it is documented");
+/// assert!(linear(&[3.into(), 1.into()], &[]).is_ok());
+/// assert!(class_names().iter().any(|n| n == "torch.nn.Linear"));
+/// ```
 pub fn class(path: &str) -> Option<impl Fn(&[Value], &Kwargs) -> Result<ObjectRef> + Copy + use<>> {
     let make = constructor(path)?;
     Some(move |args: &[Value], kwargs: &Kwargs| {

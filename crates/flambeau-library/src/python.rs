@@ -27,6 +27,15 @@ pub fn collected(mut results: Vec<Value>, op: Option<&'static OpInfo>) -> Value 
 
 /// Calls a function or class by its documented name, and returns its results as one value.
 ///
+/// ```
+/// use torch::library::{Value, attribute, call_value, method};
+/// let x = call_value("torch.arange", &[4.into()], &[])?;
+/// let total = method(&x, "sum", &[], &[])?;
+/// assert!(matches!(&total, Value::Tensor(t) if t.item::<i64>() == 6));
+/// assert!(matches!(attribute(&x, "ndim")?, Value::Int(1)));
+/// # Ok::<(), torch::Error>(())
+/// ```
+///
 /// # Errors
 /// As [`call`](crate::call).
 pub fn call_value(path: &str, args: &[Value], kwargs: &Kwargs) -> Result<Value> {

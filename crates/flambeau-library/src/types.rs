@@ -204,6 +204,12 @@ pub fn register_constant(path: &'static str, make: fn() -> Value) {
 
 /// What a name that is no function stands for: `torch.float32`, `torch.strided`, `torch.pi`, `torch.newaxis`, and objects
 /// that crates registered.
+///
+/// ```
+/// use torch::library::{Value, constant, constant_names};
+/// assert!(matches!(constant("torch.float16"), Some(Value::DType(torch::float16))));
+/// assert!(constant_names().iter().any(|n| n == "torch.pi"));
+/// ```
 pub fn constant(path: &str) -> Option<Value> {
     flambeau_core::dispatch::registry::init();
     let registered = REGISTERED.read().unwrap_or_else(|e| e.into_inner()).get(path).copied();

@@ -10,6 +10,12 @@ use flambeau_core::{DType, Result, Tensor, ensure, ops as core};
 
 /// X with `A X = B`, and the LU decomposition of A (`torch.solve`).
 ///
+/// ```
+/// use torch::tensor;
+/// let (x, _) = torch::legacy::solve(&tensor([[2.0], [8.0]]), &tensor([[2.0, 0.0], [0.0, 4.0]]));
+/// assert_eq!(x.to_vec::<f32>(), [1.0, 2.0]);
+/// ```
+///
 /// # Errors
 /// Shapes that do not fit; a singular matrix.
 #[doc(alias = "torch.solve")]
@@ -40,6 +46,12 @@ pub fn try_gels(b: &Tensor, a: &Tensor) -> Result<(Tensor, Tensor)> {
     try_lstsq(b, a)
 }
 /// As `gels` (`torch.lstsq`).
+///
+/// ```
+/// use torch::tensor;
+/// let (x, _) = torch::legacy::lstsq(&tensor([[2.0], [2.0]]), &tensor([[1.0], [1.0]]));
+/// assert!((x.to_vec::<f32>()[0] - 2.0).abs() < 1e-5);
+/// ```
 ///
 /// # Errors
 /// Operands that are no matrices of fitting sizes.
@@ -219,6 +231,11 @@ pub fn try_trtrs(
 }
 /// Eigenvalues, ascending, of symmetric matrices, and vectors or zeros (`torch.symeig`).
 ///
+/// ```
+/// let (values, _) = torch::legacy::symeig(&torch::tensor([[5.0, 0.0], [0.0, 2.0]]), false, true);
+/// assert_eq!(values.to_vec::<f32>(), [2.0, 5.0]);
+/// ```
+///
 /// # Errors
 /// Matrices that are not square.
 #[doc(alias = "torch.symeig")]
@@ -233,6 +250,11 @@ pub fn try_symeig(a: &Tensor, eigenvectors: bool, upper: bool) -> Result<(Tensor
 }
 /// Eigenvalues of a real square matrix as rows of real and imaginary parts, and vectors (or an empty tensor): of a pair of
 /// complex ones, the real and the imaginary part of the first (`torch.eig`).
+///
+/// ```
+/// let (values, _) = torch::legacy::eig(&torch::tensor([[3.0]]), false);
+/// assert_eq!(values.to_vec2::<f32>(), [[3.0, 0.0]]);
+/// ```
 ///
 /// # Errors
 /// An operand that is no real square matrix.
@@ -257,6 +279,10 @@ pub fn try_eig(a: &Tensor, eigenvectors: bool) -> Result<(Tensor, Tensor)> {
     Ok((values, vectors))
 }
 /// The numerical rank of a matrix (`torch.matrix_rank`).
+///
+/// ```
+/// assert_eq!(torch::legacy::matrix_rank(&torch::ones([3, 3]), None, false).item::<i64>(), 1);
+/// ```
 ///
 /// # Errors
 /// An operand that is no matrix.

@@ -232,6 +232,13 @@ pub fn try_lobpcg(a: &Tensor, options: LobpcgOptions) -> Result<(Tensor, Tensor)
 /// gradients; `lobpcg_with(&a, LobpcgOptions::new().k(3))` gives several. A is `(*, m, m)` with m at least three times the number
 /// of columns that are iterated. With a gradient to come all eigenvalues are computed instead. Panics with the text of
 /// [`try_lobpcg`]'s error.
+///
+/// ```
+/// let a = torch::diag(&torch::tensor([1.0, 2.0, 3.0, 9.0]), 0);
+/// let (value, vector) = torch::lobpcg(&a);
+/// assert!((value.item::<f64>() - 9.0).abs() < 1e-3);
+/// assert_eq!(vector.sizes(), &[4, 1]);
+/// ```
 #[doc(alias = "torch.lobpcg")]
 #[track_caller]
 pub fn lobpcg(a: &Tensor) -> (Tensor, Tensor) {

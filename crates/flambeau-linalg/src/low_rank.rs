@@ -116,6 +116,15 @@ pub struct PcaLowrankOptions {
 
 /// `(U, S, V)` with A nearly `U diag(S) V^H`, of 6 singular values (`torch.svd_lowrank`). A is `(*, m, n)`, dense or a sparse
 /// matrix; the default generator is drawn from. Panics with the text of [`try_svd_lowrank`]'s error.
+///
+/// ```
+/// use torch::options::SvdLowrankOptions;
+/// use torch::{ones, svd_lowrank_with};
+/// // a matrix of rank 1
+/// let (u, s, v) = svd_lowrank_with(&ones([4, 4]), SvdLowrankOptions::new().q(2));
+/// assert!((s.to_vec::<f32>()[0] - 4.0).abs() < 1e-4);
+/// assert!((u.matmul(&torch::diag(&s, 0)).matmul(&v.t()) - ones([4, 4])).abs().max().item::<f32>() < 1e-4);
+/// ```
 #[doc(alias = "torch.svd_lowrank")]
 #[track_caller]
 pub fn svd_lowrank(a: &Tensor) -> Three {
@@ -128,6 +137,14 @@ pub fn svd_lowrank_with(a: &Tensor, options: SvdLowrankOptions) -> Three {
 }
 /// Principal components: [`svd_lowrank`] of A less the mean of its rows (`torch.pca_lowrank`). Panics with the text of
 /// [`try_pca_lowrank`]'s error.
+///
+/// ```
+/// use torch::options::PcaLowrankOptions;
+/// // along one line
+/// let points = torch::tensor([[0.0, 0.0], [3.0, 4.0], [6.0, 8.0]]);
+/// let (_, _, v) = torch::pca_lowrank_with(&points, PcaLowrankOptions::new().q(1));
+/// assert!((v.abs() - torch::tensor([[0.6], [0.8]])).abs().max().item::<f32>() < 1e-4);
+/// ```
 #[doc(alias = "torch.pca_lowrank")]
 #[track_caller]
 pub fn pca_lowrank(a: &Tensor) -> Three {

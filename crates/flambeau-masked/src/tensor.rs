@@ -97,6 +97,12 @@ pub(crate) fn of(t: &Tensor) -> Option<&Masked> {
     t.wrapped()?.as_any().downcast_ref()
 }
 /// Whether a tensor has a mask.
+///
+/// ```
+/// use torch::masked::{is_masked_tensor, masked_tensor};
+/// let x = masked_tensor(&torch::tensor([1.0, 2.0]), &torch::tensor([true, false]));
+/// assert!(is_masked_tensor(&x.sum()) && !is_masked_tensor(&torch::ones([2])));
+/// ```
 #[doc(alias = "torch.masked.is_masked_tensor")]
 pub fn is_masked_tensor(t: &Tensor) -> bool {
     of(t).is_some()
@@ -289,6 +295,13 @@ pub(crate) fn as_masked(data: &Tensor, mask: &Tensor) -> Result<Tensor> {
     wrap(data, mask)
 }
 /// A masked tensor of a copy of data that keeps the data's history: gradients flow to `data`, as masked tensors.
+///
+/// ```
+/// use torch::masked::as_masked_tensor;
+/// let x = torch::tensor([1.0, 2.0]).requires_grad_(true).clone();
+/// let total = as_masked_tensor(&(&x * 3.0), &torch::tensor([true, false])).sum();
+/// assert_eq!(torch::masked::MaskedTensor::of(&total).unwrap().get_data().to_vec::<f32>(), [3.0]);
+/// ```
 #[track_caller]
 #[doc(alias = "torch.masked.as_masked_tensor")]
 pub fn as_masked_tensor(data: &Tensor, mask: &Tensor) -> MaskedTensor {

@@ -19,6 +19,17 @@ pub(crate) fn line() -> Result<(OwnedFd, OwnedFd)> {
 ///
 /// A message is taken whole or not at all, so a process that is killed leaves the queue in order. What lies in it when its last handle
 /// goes is freed by the system.
+///
+/// ```
+/// use torch::multiprocessing::SimpleQueue;
+/// let queue = SimpleQueue::new()?;
+/// queue.put(torch::ones([2]))?;
+/// queue.put("text")?;
+/// assert_eq!(queue.get()?.get::<torch::Tensor>()?.to_vec::<f32>(), [1.0, 1.0]);
+/// assert_eq!(queue.get()?.get::<String>()?, "text");
+/// assert!(queue.empty()?);
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[doc(alias = "torch.multiprocessing.SimpleQueue")]
 #[derive(Clone, Debug)]
 pub struct SimpleQueue {

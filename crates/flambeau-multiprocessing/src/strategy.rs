@@ -6,6 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 static BY_NAME: AtomicBool = AtomicBool::new(false);
 
 /// The ways to share memory: `file_descriptor` and `file_system`.
+///
+/// ```
+/// use torch::multiprocessing as mp;
+/// assert!(mp::get_all_sharing_strategies().contains(&mp::get_sharing_strategy()));
+/// ```
 #[doc(alias = "torch.multiprocessing.get_all_sharing_strategies")]
 pub fn get_all_sharing_strategies() -> [&'static str; 2] {
     ["file_descriptor", "file_system"]

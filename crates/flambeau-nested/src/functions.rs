@@ -158,6 +158,14 @@ pub fn as_nested_tensor_with(components: impl TensorList, options: NestedOptions
 }
 /// A tensor as a nested tensor of its rows, which are all of one size; a nested tensor stays what it is.
 ///
+/// ```
+/// use torch::nested::{NestedOptions, TensorNestedExt, try_nested_rows};
+/// let rows = try_nested_rows(&torch::ones([3, 2]), NestedOptions::new())?;
+/// assert!(rows.is_nested());
+/// assert_eq!(rows.to_padded_tensor(0.0).sizes(), &[3, 2]);
+/// # Ok::<(), torch::Error>(())
+/// ```
+///
 /// # Errors
 /// Fewer than two dimensions; a nested tensor of another layout.
 pub fn try_nested_rows(t: &Tensor, options: NestedOptions) -> Result<Tensor> {
@@ -257,6 +265,12 @@ pub fn try_nested_tensor_from_jagged(
 }
 /// A nested tensor of the jagged layout over a tensor whose rows `offsets[i] .. offsets[i + 1]` are component `i`. It shares the
 /// memory of `values` and gradients flow there.
+///
+/// ```
+/// use torch::nested::{TensorNestedExt, nested_tensor_from_jagged};
+/// let x = nested_tensor_from_jagged(&torch::tensor([1.0, 2.0, 3.0]), &torch::tensor([0, 2, 3]));
+/// assert_eq!(x.to_padded_tensor(0.0).to_vec2::<f32>(), [[1.0, 2.0, 0.0], [3.0, 0.0, 0.0]]);
+/// ```
 #[track_caller]
 #[doc(alias = "torch.nested.nested_tensor_from_jagged")]
 pub fn nested_tensor_from_jagged(values: &Tensor, offsets: &Tensor) -> Tensor {
@@ -314,6 +328,14 @@ pub fn try_narrow(t: &Tensor, dim: i64, start: &Tensor, length: &Tensor) -> Resu
 }
 /// Rows `start[i] .. start[i] + length[i]` of each matrix of a batch, as a nested tensor of the jagged layout over the same memory.
 /// `start` and `length` have one element or one for each matrix.
+///
+/// ```
+/// use torch::nested::narrow;
+/// let x = torch::tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
+/// let parts = narrow(&x, 1, &torch::tensor([0, 1]), &torch::tensor([1, 2]));
+/// let rows: Vec<Vec<f32>> = parts.unbind(0).iter().map(|row| row.to_vec()).collect();
+/// assert_eq!(rows, [vec![1.0], vec![5.0, 6.0]]);
+/// ```
 #[track_caller]
 #[doc(alias = "torch.nested.narrow")]
 pub fn narrow(t: &Tensor, dim: i64, start: &Tensor, length: &Tensor) -> Tensor {
@@ -343,6 +365,14 @@ pub fn try_masked_select(t: &Tensor, mask: &Tensor) -> Result<Tensor> {
     Jagged::new(values, ends(&lengths)?, None, 1, None)?.wrap()
 }
 /// The elements that the mask chooses, as a nested tensor with a component for each row of the last dimension.
+///
+/// ```
+/// use torch::nested::masked_select;
+/// let x = torch::tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
+/// let large = masked_select(&x, &x.gt(2.0));
+/// let rows: Vec<Vec<f32>> = large.unbind(0).iter().map(|row| row.to_vec()).collect();
+/// assert_eq!(rows, [vec![3.0], vec![4.0, 5.0, 6.0]]);
+/// ```
 #[track_caller]
 #[doc(alias = "torch.nested.masked_select")]
 pub fn masked_select(t: &Tensor, mask: &Tensor) -> Tensor {

@@ -119,6 +119,12 @@ pub(crate) fn of(t: &Tensor) -> Option<&Nested> {
     t.wrapped()?.as_any().downcast_ref()
 }
 /// Whether a tensor is nested.
+///
+/// ```
+/// use torch::nested::{is_nested, nested_tensor};
+/// assert!(is_nested(&nested_tensor(&[torch::ones([2]), torch::ones([3])])));
+/// assert!(!is_nested(&torch::ones([2])));
+/// ```
 #[doc(alias = "torch.Tensor.is_nested")]
 pub fn is_nested(t: &Tensor) -> bool {
     of(t).is_some()

@@ -169,54 +169,140 @@ macro_rules! forms {
 }
 forms! {
     /// Uniform between `a` and `b`.
+    ///
+    /// ```
+    /// let w = torch::empty([4, 3]);
+    /// torch::nn::init::uniform_(&w, -0.1, 0.1);
+    /// assert!(w.abs().max().item::<f32>() <= 0.1);
+    /// ```
     #[doc(alias = "torch.nn.init.uniform_")]
     uniform_(a: impl Into<f64>, b: impl Into<f64>), uniform_with() UniformOptions =>
         |t, o| try_uniform_(t, o.a, o.b, o.generator.as_ref()), try_uniform_(t, a.into(), b.into(), None);
     /// Normal with the given mean and standard deviation.
+    ///
+    /// ```
+    /// let w = torch::empty([100, 100]);
+    /// torch::nn::init::normal_(&w, 3.0, 0.1);
+    /// assert!((w.mean().item::<f64>() - 3.0).abs() < 0.01);
+    /// ```
     #[doc(alias = "torch.nn.init.normal_")]
     normal_(mean: impl Into<f64>, std: impl Into<f64>), normal_with() NormalOptions =>
         |t, o| try_normal_(t, o.mean, o.std, o.generator.as_ref()), try_normal_(t, mean.into(), std.into(), None);
     /// One value everywhere.
+    ///
+    /// ```
+    /// let w = torch::empty([2]);
+    /// torch::nn::init::constant_(&w, 0.5);
+    /// assert_eq!(w.to_vec::<f32>(), [0.5, 0.5]);
+    /// ```
     #[doc(alias = "torch.nn.init.constant_")]
     constant_(val: impl Into<Scalar>) => |t, o| Ok(()), fill(t, val.into());
     /// Ones.
+    ///
+    /// ```
+    /// let w = torch::empty([2]);
+    /// assert_eq!(torch::nn::init::ones_(&w).to_vec::<f32>(), [1.0, 1.0]);
+    /// ```
     #[doc(alias = "torch.nn.init.ones_")]
     ones_() => |t, o| Ok(()), try_ones_(t);
     /// Zeros.
+    ///
+    /// ```
+    /// let w = torch::empty([2]);
+    /// assert_eq!(torch::nn::init::zeros_(&w).to_vec::<f32>(), [0.0, 0.0]);
+    /// ```
     #[doc(alias = "torch.nn.init.zeros_")]
     zeros_() => |t, o| Ok(()), try_zeros_(t);
     /// Ones on the diagonal of a matrix, zeros elsewhere.
+    ///
+    /// ```
+    /// let w = torch::empty([2, 3]);
+    /// assert_eq!(torch::nn::init::eye_(&w).to_vec2::<f32>(), [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]);
+    /// ```
     #[doc(alias = "torch.nn.init.eye_")]
     eye_() => |t, o| Ok(()), try_eye_(t);
     /// Uniform within `gain * sqrt(6 / (fan_in + fan_out))` (Glorot and Bengio 2010).
+    ///
+    /// ```
+    /// let w = torch::empty([2, 4]);
+    /// torch::nn::init::xavier_uniform_(&w);
+    /// assert!(w.abs().max().item::<f32>() <= 1.0);
+    /// ```
     #[doc(alias = "torch.nn.init.xavier_uniform_")]
     xavier_uniform_(), xavier_uniform_with() XavierOptions =>
         |t, o| try_xavier_uniform_(t, o.gain, o.generator.as_ref()), try_xavier_uniform_(t, 1.0, None);
     /// Normal with standard deviation `gain * sqrt(2 / (fan_in + fan_out))` (Glorot and Bengio 2010).
+    ///
+    /// ```
+    /// use torch::nn::init;
+    /// let w = torch::empty([100, 100]);
+    /// init::xavier_normal_with(&w, init::XavierOptions::new().gain(2.0));
+    /// assert!((w.std().item::<f64>() - 0.2).abs() < 0.01);
+    /// ```
     #[doc(alias = "torch.nn.init.xavier_normal_")]
     xavier_normal_(), xavier_normal_with() XavierOptions =>
         |t, o| try_xavier_normal_(t, o.gain, o.generator.as_ref()), try_xavier_normal_(t, 1.0, None);
     /// Uniform within `gain * sqrt(3 / fan)` (He et al. 2015).
+    ///
+    /// ```
+    /// use torch::nn::init;
+    /// let w = torch::empty([2, 6]);
+    /// init::kaiming_uniform_with(&w, init::KaimingOptions::new().nonlinearity("relu"));
+    /// assert!(w.abs().max().item::<f32>() <= 1.0);
+    /// ```
     #[doc(alias = "torch.nn.init.kaiming_uniform_")]
     kaiming_uniform_(), kaiming_uniform_with() KaimingOptions =>
         |t, o| try_kaiming_uniform_(t, o), try_kaiming_uniform_(t, KaimingOptions::new());
     /// Normal with standard deviation `gain / sqrt(fan)` (He et al. 2015).
+    ///
+    /// ```
+    /// use torch::nn::init;
+    /// let w = torch::empty([100, 200]);
+    /// init::kaiming_normal_with(&w, init::KaimingOptions::new().mode("fan_out").nonlinearity("linear"));
+    /// assert!((w.std().item::<f64>() - 0.1).abs() < 0.01);
+    /// ```
     #[doc(alias = "torch.nn.init.kaiming_normal_")]
     kaiming_normal_(), kaiming_normal_with() KaimingOptions =>
         |t, o| try_kaiming_normal_(t, o), try_kaiming_normal_(t, KaimingOptions::new());
     /// Normal with the given mean and standard deviation, drawn again outside -2 to 2.
+    ///
+    /// ```
+    /// let w = torch::empty([100]);
+    /// torch::nn::init::trunc_normal_(&w, 0.0, 5.0);
+    /// assert!(w.abs().max().item::<f32>() <= 2.0);
+    /// ```
     #[doc(alias = "torch.nn.init.trunc_normal_")]
     trunc_normal_(mean: impl Into<f64>, std: impl Into<f64>), trunc_normal_with() TruncNormalOptions =>
         |t, o| try_trunc_normal_(t, o.mean, o.std, o.a, o.b, o.generator.as_ref()),
         try_trunc_normal_(t, mean.into(), std.into(), -2.0, 2.0, None);
     /// A matrix with orthonormal rows or columns (Saxe et al. 2013); further dimensions count as columns.
+    ///
+    /// ```
+    /// let w = torch::empty([2, 3]);
+    /// torch::nn::init::orthogonal_(&w);
+    /// assert!((w.matmul(&w.t()) - torch::eye(2)).abs().max().item::<f32>() < 1e-5);
+    /// ```
     #[doc(alias = "torch.nn.init.orthogonal_")]
     orthogonal_(), orthogonal_with() OrthogonalOptions =>
         |t, o| try_orthogonal_(t, o.gain, o.generator.as_ref()), try_orthogonal_(t, 1.0, None);
     /// Kernels of a convolution that keeps its input's channels, per group.
+    ///
+    /// ```
+    /// use torch::{nn, prelude::*};
+    /// let conv = nn::Conv2dOptions::new(2, 2, 3).padding(1).bias(false).build();
+    /// nn::init::dirac_(&conv.weight);
+    /// let x = torch::randn([1, 2, 4, 4]);
+    /// assert!(torch::allclose(&conv.call(&x), &x));
+    /// ```
     #[doc(alias = "torch.nn.init.dirac_")]
     dirac_(), dirac_with() DiracOptions => |t, o| try_dirac_(t, o.groups), try_dirac_(t, 1);
     /// A matrix of normal elements with a part of each column set to zero (Martens 2010).
+    ///
+    /// ```
+    /// let w = torch::empty([4, 3]);
+    /// torch::nn::init::sparse_(&w, 0.5);
+    /// assert_eq!(w.ne(0.0).sum_dim(0, false).to_vec::<i64>(), [2, 2, 2]);
+    /// ```
     #[doc(alias = "torch.nn.init.sparse_")]
     sparse_(sparsity: impl Into<f64>), sparse_with(sparsity: impl Into<f64>) SparseOptions =>
         |t, o| try_sparse_(t, sparsity.into(), o.std, o.generator.as_ref()),
@@ -310,6 +396,12 @@ impl KaimingOptions {
 }
 
 /// Factor by which a nonlinearity's input should be scaled: `calculate_gain("relu")`. Panics on an unknown name.
+///
+/// ```
+/// use torch::nn::init::{GainOptions, calculate_gain, calculate_gain_with};
+/// assert_eq!(calculate_gain("relu"), 2f64.sqrt());
+/// assert_eq!(calculate_gain_with("leaky_relu", GainOptions::new().param(1.0)), 1.0);
+/// ```
 #[track_caller]
 #[doc(alias = "torch.nn.init.calculate_gain")]
 pub fn calculate_gain(nonlinearity: &str) -> f64 {

@@ -1,4 +1,31 @@
 //! ONNX's messages, under the numbers of its `onnx.proto`. A field of a `oneof` is an optional field of which one is set.
+//!
+//! ```
+//! use torch::onnx::proto::*;
+//! use torch::{Tensor, export, nn, onnx, prelude::*};
+//!
+//! let net = nn::Linear::new(2, 3);
+//! let program = export::export(&net, |x: &[Tensor]| net.call(&x[0]), &[&torch::zeros([4, 2])]);
+//! let model: ModelProto = onnx::export(&program).model_proto()?;
+//! let opset: &OperatorSetIdProto = &model.opset_import[0];
+//! assert!(opset.version.is_some());
+//! let graph: &GraphProto = model.graph.as_ref().unwrap();
+//! let node: &NodeProto = graph.node.last().unwrap();
+//! assert_eq!(node.output, [graph.output[0].name.clone().unwrap()]);
+//! let input: &ValueInfoProto = &graph.input[0];
+//! let of: &TypeProto = input.r#type.as_ref().unwrap();
+//! let tensor: &TensorTypeProto = of.tensor_type.as_ref().unwrap();
+//! let shape: &TensorShapeProto = tensor.shape.as_ref().unwrap();
+//! let sizes: Vec<Option<i64>> = shape.dim.iter().map(|d: &DimensionProto| d.dim_value).collect();
+//! assert_eq!(sizes, [Some(4), Some(2)]);
+//! let note = StringStringEntryProto { key: Some("author".into()), value: Some("me".into()) };
+//! let named = ModelProto { metadata_props: vec![note], ..model };
+//! assert_eq!(named.functions, Vec::<FunctionProto>::new());
+//! let axis = AttributeProto { name: Some("axis".into()), i: Some(1), ..Default::default() };
+//! let weight = TensorProto { dims: vec![2], ..Default::default() };
+//! assert_eq!((axis.i, weight.dims), (Some(1), vec![2]));
+//! # Ok::<(), torch::Error>(())
+//! ```
 
 use prost::Message;
 

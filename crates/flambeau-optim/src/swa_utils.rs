@@ -24,11 +24,31 @@ pub type AvgFn = Arc<dyn Fn(&Tensor, &Tensor, i64) -> Result<Tensor> + Send + Sy
 pub type MultiAvgFn = Arc<dyn Fn(&[Tensor], &[Tensor], i64) -> Result<()> + Send + Sync>;
 
 /// The equal average: `averaged + (current - averaged) / (count + 1)`.
+///
+/// ```
+/// use torch::optim::swa_utils::get_swa_avg_fn;
+/// use torch::tensor;
+///
+/// // a third value beside a mean of two
+/// let mean = get_swa_avg_fn()(&tensor([1.0]), &tensor([4.0]), 2)?;
+/// assert_eq!(mean.to_vec::<f32>(), [2.0]);
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[doc(alias = "torch.optim.swa_utils.get_swa_avg_fn")]
 pub fn get_swa_avg_fn() -> AvgFn {
     Arc::new(|averaged, current, count| add(averaged, &div_scalar(&sub(current, averaged)?, count + 1)?))
 }
 /// [`get_swa_avg_fn`] over many tensors.
+///
+/// ```
+/// use torch::optim::swa_utils::get_swa_multi_avg_fn;
+/// use torch::tensor;
+///
+/// let mean = [tensor([1.0]), tensor([10.0])];
+/// get_swa_multi_avg_fn()(&mean, &[tensor([3.0]), tensor([20.0])], 1)?;
+/// assert_eq!((mean[0].item::<f64>(), mean[1].item::<f64>()), (2.0, 15.0));
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[doc(alias = "torch.optim.swa_utils.get_swa_multi_avg_fn")]
 pub fn get_swa_multi_avg_fn() -> MultiAvgFn {
     Arc::new(|averaged, current, count| {
@@ -54,6 +74,15 @@ fn check_decay(decay: f64) -> Result<()> {
     Ok(())
 }
 /// The exponential moving average: `decay * average + (1 - decay) * current`.
+///
+/// ```
+/// use torch::optim::swa_utils::get_ema_avg_fn;
+/// use torch::tensor;
+///
+/// let mean = get_ema_avg_fn(0.75)(&tensor([1.0]), &tensor([5.0]), 1)?;
+/// assert_eq!(mean.to_vec::<f32>(), [2.0]);
+/// # Ok::<(), torch::Error>(())
+/// ```
 ///
 /// # Errors
 /// A decay outside [0, 1].
@@ -315,6 +344,15 @@ fn each_batch_norm(m: &dyn Module, f: &mut dyn FnMut(&dyn RunningStatistics) -> 
     result.map(|()| count)
 }
 /// A batch whose first tensor is the model's input: a tensor, or a tuple or list that begins with one.
+///
+/// ```
+/// use torch::optim::swa_utils::BatchInput;
+/// use torch::{Tensor, tensor};
+///
+/// let input = |batch: (Tensor, Tensor)| batch.input().item::<f64>();
+/// assert_eq!(input((tensor(1.0), tensor(2.0))), 1.0);
+/// assert_eq!(vec![tensor(3.0), tensor(4.0)].input().item::<f64>(), 3.0);
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no first tensor for the model",
     label = "a tensor, or a tuple or list of which the first is a tensor, is wanted here",

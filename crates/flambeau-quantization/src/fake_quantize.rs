@@ -1,4 +1,16 @@
 //! Modules that round to what a quantized tensor could hold, and let gradients pass: quantization-aware training.
+//!
+//! ```
+//! use torch::ao::quantization::{FakeQuantize, FakeQuantizeClass, FakeQuantizeSpec, ObserverClass, ObserverSpec};
+//! use torch::prelude::*;
+//!
+//! let observer = ObserverSpec::new(ObserverClass::MovingAverageMinMax).quant_min(0).quant_max(3);
+//! let round: FakeQuantize = FakeQuantizeSpec::new(FakeQuantizeClass::FakeQuantize, observer).try_build()?;
+//! let y = round.call(&torch::tensor([0.0, 1.1, 1.9, 3.0]));
+//! // of the range that was seen, four values
+//! assert_eq!(y.to_vec::<f32>(), [0.0, 1.0, 2.0, 3.0]);
+//! # Ok::<(), torch::Error>(())
+//! ```
 
 use crate::nn::linear::itself;
 use crate::observers::{Observer, ObserverClass, ObserverSpec};

@@ -1,6 +1,51 @@
 //! From float models to quantized ones, in eager mode: configurations are noted about modules, observers are put into them, and
 //! layers are exchanged. A layer can be exchanged where a container or a field holds modules of any type: in `Sequential`, in
 //! `Box<dyn Layer>`; a field of one type cannot hold another.
+//!
+//! ```
+//! use torch::ao::quantization as q;
+//! use torch::{nn, prelude::*};
+//!
+//! let mut model = nn::Sequential::new((
+//!     q::Stub::quant(),
+//!     nn::Linear::new(4, 6),
+//!     nn::ReLU::new(),
+//!     nn::Linear::new(6, 3),
+//!     q::Stub::dequant(),
+//! ));
+//! model.eval();
+//! let x = torch::rand([10, 4]);
+//! let want = model.call(&x);
+//! q::fuse_modules_(&mut model, &[vec!["1".to_string(), "2".to_string()]], false);
+//! q::set_qconfig(&model, Some(q::get_default_qconfig("x86")));
+//! assert!(q::qconfig(&model).flatten().is_some());
+//! let mut prepared = q::prepare(&model);
+//! prepared.call(&x); // observers see what comes
+//! let quantized = q::convert(&prepared);
+//! assert!((quantized.call(&x) - &want).abs().max().item::<f32>() < 0.1);
+//! // the same in place
+//! q::convert_(&mut prepared, q::Mapping::Static);
+//! assert!(torch::equal(&prepared.call(&x), &quantized.call(&x)));
+//! ```
+//!
+//! Trained with rounding, or with weights alone:
+//!
+//! ```
+//! use torch::ao::quantization as q;
+//! use torch::{nn, prelude::*};
+//!
+//! let mut model = nn::Sequential::new((q::Stub::quant(), nn::Linear::new(4, 3), q::Stub::dequant()));
+//! q::set_qconfig(&model, Some(q::get_default_qat_qconfig("fbgemm")));
+//! q::propagate_qconfig_(&model, &[("Linear".into(), q::qconfig_of("default_qat_qconfig"))]);
+//! let trained = q::prepare_qat(&model);
+//! trained.call(&torch::rand([10, 4])).sum().backward();
+//! assert!(trained.parameters().iter().all(|p| p.grad().is_some()));
+//!
+//! let (config, classes) = q::dynamic_default(torch::DType::QI8);
+//! assert!(classes.contains(&"Linear") && config.weight.dtype() == Some(torch::DType::QI8));
+//! q::quantize_dynamic_(&mut model, None, torch::DType::QI8);
+//! assert!(model.named_modules().iter().any(|(_, m)| m.type_name() == "DynamicQuantizedLinear"));
+//! ```
 
 use crate::fake_quantize::FakeQuantize;
 use crate::forms::{conv_of, observed, plain, swapped};
@@ -463,6 +508,14 @@ pub fn try_quantize_dynamic<M: Module>(m: &M, options: QuantizeDynamicOptions) -
     Ok(copy)
 }
 /// Weight and bias of a convolution (or a linear map) with the batch normalisation that follows it.
+///
+/// ```
+/// use torch::quantization::fuse_conv_bn_weights;
+/// use torch::{full, ones, tensor, zeros};
+/// // (2 x - 1) / 2 of a mean of 1 and a variance of 4
+/// let (w, b) = fuse_conv_bn_weights(&tensor([[2.0]]), None, (&ones([1]), &full([1], 4.0)), 0.0, None, Some(&zeros([1])));
+/// assert_eq!((w.item::<f32>(), b.item::<f32>()), (1.0, -0.5));
+/// ```
 ///
 /// # Errors
 /// Sizes that do not fit.

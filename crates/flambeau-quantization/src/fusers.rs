@@ -1,4 +1,43 @@
 //! Layers that follow each other as one layer, and which layers are exchanged for which: PyTorch's tables.
+//!
+//! ```
+//! use torch::ao::quantization as q;
+//! use torch::{Tensor, nn, prelude::*};
+//!
+//! // tables of documented names
+//! let tables: [Vec<q::ClassPair>; 9] = [
+//!     q::get_default_static_quant_module_mappings(),
+//!     q::get_default_static_quant_reference_module_mappings(),
+//!     q::get_default_static_sparse_quant_module_mappings(),
+//!     q::get_default_dynamic_sparse_quant_module_mappings(),
+//!     q::get_default_dynamic_quant_module_mappings(),
+//!     q::get_default_qat_module_mappings(),
+//!     q::get_embedding_qat_module_mappings(),
+//!     q::get_embedding_static_quant_module_mappings(),
+//!     q::get_default_float_to_quantized_operator_mappings(),
+//! ];
+//! assert!(tables.iter().all(|t| !t.is_empty()));
+//! let lists = [q::get_default_qconfig_propagation_list(), q::get_default_compare_output_module_list()];
+//! assert!(lists.iter().chain([&q::no_observer_set()]).all(|l| !l.is_empty()));
+//! let _: q::CustomConfig = q::get_default_custom_config_dict();
+//!
+//! let of = |class| q::get_static_quant_module_class(class, &[], false);
+//! assert!(of("torch.nn.Linear").ends_with("Linear") && q::try_get_static_quant_module_class("X", &[], false).is_err());
+//! assert!(q::get_dynamic_quant_module_class("torch.nn.Linear", &[]).contains("dynamic"));
+//! assert!(q::get_quantized_operator("torch.nn.functional.elu").ends_with("elu"));
+//!
+//! // layers that are joined
+//! let (conv, bn, relu) = (nn::Conv2d::new(1, 2, 1), nn::BatchNorm2d::new(2), nn::ReLU::new());
+//! let (linear, norm) = (nn::Linear::new(2, 2), nn::BatchNorm1d::new(2));
+//! let all: [&dyn Module; 5] = [&conv, &bn, &relu, &linear, &norm];
+//! all.iter().for_each(|m| drop(m.eval()));
+//! assert_eq!(q::fuse_conv_bn(false, &conv, &bn).type_name(), "Conv2d");
+//! assert_eq!(q::fuse_conv_bn_relu(false, &conv, &bn, &relu).type_name(), "ConvReLU2d");
+//! assert_eq!(q::fuse_linear_bn(false, &linear, &norm).type_name(), "Linear");
+//! let join = q::get_fuser_method(&["Conv2d", "BatchNorm2d"]);
+//! assert_eq!(join(false, &[&conv, &bn])?.type_name(), "Conv2d");
+//! # Ok::<(), torch::Error>(())
+//! ```
 
 use crate::flow::{conv_transposed_with, fused};
 use flambeau_core::{Error, Result, bail, ensure};
@@ -51,6 +90,14 @@ pub fn try_fuse_linear_bn(is_qat: bool, linear: &dyn Module, bn: &dyn Module) ->
 }
 /// A transposed convolution and the batch normalisation behind it as one transposed convolution.
 ///
+/// ```
+/// use torch::{ao::quantization::fuse_convtranspose_bn, nn, prelude::*};
+/// let (conv, bn) = (nn::ConvTranspose2d::new(1, 2, 3), nn::BatchNorm2d::new(2));
+/// conv.eval();
+/// bn.eval();
+/// assert_eq!(fuse_convtranspose_bn(false, &conv, &bn).type_name(), "ConvTranspose2d");
+/// ```
+///
 /// # Errors
 /// As [`fuse_conv_bn`]; for training, which PyTorch does not take either.
 #[doc(alias = "torch.ao.quantization.fuse_convtranspose_bn")]
@@ -99,6 +146,19 @@ pub fn try_get_fuser_method(op_list: &[&str]) -> Result<Fuser> {
     })
 }
 /// What joins layers of these classes: of a program's own table first.
+///
+/// ```
+/// use torch::ao::quantization::{fuse_conv_bn, get_fuser_method_new, try_get_fuser_method_new};
+/// use torch::{nn, prelude::*};
+/// let own: &[&str] = &["Conv2d", "BatchNorm2d"];
+/// let join = get_fuser_method_new(own, &[]);
+/// let (conv, bn) = (nn::Conv2d::new(1, 2, 1), nn::BatchNorm2d::new(2));
+/// conv.eval();
+/// bn.eval();
+/// assert_eq!(join(false, &[&conv, &bn])?.type_name(), "Conv2d");
+/// assert!(try_get_fuser_method_new(&["ReLU", "ReLU"], &[]).is_err());
+/// # Ok::<(), torch::Error>(())
+/// ```
 ///
 /// # Errors
 /// As [`get_fuser_method`].
@@ -369,6 +429,19 @@ pub fn try_get_quantized_operator(float_op: &str) -> Result<&'static str> {
 
 /// Runs a model on samples with targets, which are left aside: what observers see.
 ///
+/// ```
+/// use std::sync::atomic::{AtomicUsize, Ordering};
+/// use torch::{ao::quantization::default_eval_fn, nn, prelude::*};
+/// static SEEN: AtomicUsize = AtomicUsize::new(0);
+/// let model = nn::Linear::new(2, 1);
+/// model.register_forward_hook(|_, _, _| {
+///     SEEN.fetch_add(1, Ordering::Relaxed);
+///     None
+/// });
+/// default_eval_fn(&model, [(torch::ones([1, 2]), 0), (torch::zeros([1, 2]), 1)]);
+/// assert_eq!(SEEN.load(Ordering::Relaxed), 2);
+/// ```
+///
 /// # Errors
 /// Those of the model.
 #[doc(alias = "torch.ao.quantization.default_eval_fn")]
@@ -378,10 +451,10 @@ pub fn try_default_eval_fn<M, T>(
     calib_data: impl IntoIterator<Item = (flambeau_core::Tensor, T)>,
 ) -> Result<()>
 where
-    M: Module + for<'a> nn::Forward<&'a flambeau_core::Tensor>,
+    M: Module + for<'a> nn::Call<&'a flambeau_core::Tensor>,
 {
     for (data, _) in calib_data {
-        model.try_forward(&data)?;
+        model.try_call(&data)?;
     }
     Ok(())
 }

@@ -26,6 +26,11 @@ pub enum ZeroPointDomain {
     FLOAT,
 }
 /// Widths of integers below a byte.
+///
+/// ```
+/// use torch::ao::quantization::TorchAODType;
+/// assert_eq!((TorchAODType::INT1.bounds(), TorchAODType::INT4.bounds()), ((-1, 0), (-8, 7)));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[doc(alias = "torch.ao.quantization.TorchAODType")]
 pub enum TorchAODType {
@@ -52,6 +57,11 @@ impl TorchAODType {
     }
 }
 /// When a model's numbers become integers.
+///
+/// ```
+/// use torch::ao::quantization::{QuantType, quant_type_to_str};
+/// assert_eq!([QuantType::DYNAMIC, QuantType::QAT].map(quant_type_to_str), ["dynamic", "qat"]);
+/// ```
 #[allow(non_camel_case_types)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[doc(alias = "torch.ao.quantization.QuantType")]
@@ -76,6 +86,20 @@ pub fn quant_type_to_str(t: QuantType) -> &'static str {
 }
 
 /// Over which blocks of a tensor numbers share a scale. A program's own kinds implement it too.
+///
+/// ```
+/// use torch::ao::quantization::{Granularity, PerAxis, PerBlock, PerGroup, PerRow, PerTensor, PerToken};
+/// let kinds: [&dyn Granularity; 6] = [
+///     &PerTensor,
+///     &PerAxis { axis: 0 },
+///     &PerGroup { group_size: 2 },
+///     &PerRow,
+///     &PerToken,
+///     &PerBlock { block_size: vec![2, 3] },
+/// ];
+/// let blocks: Vec<Vec<i64>> = kinds.iter().map(|g| g.block_size(&[4, 6]).unwrap()).collect();
+/// assert_eq!(blocks, [[4, 6], [1, 6], [1, 2], [1, 6], [1, 6], [2, 3]]);
+/// ```
 #[doc(alias = "torch.ao.quantization.Granularity")]
 pub trait Granularity {
     /// The sizes of a block of a tensor with these sizes.
@@ -191,6 +215,24 @@ pub fn try_get_block_size(input_shape: &[i64], granularity: &dyn Granularity) ->
 }
 
 /// What an observer of affine quantization with blocks has: a program's own observers implement it.
+///
+/// ```
+/// use torch::ao::quantization::{AffineQuantizedObserverBase, Granularity, MappingType, PerRow, ZeroPointDomain};
+/// use torch::{DType, Result, Tensor};
+///
+/// /// Looks at nothing: rows have a scale of 1.
+/// struct Fixed;
+/// impl AffineQuantizedObserverBase for Fixed {
+///     fn mapping_type(&self) -> MappingType { MappingType::SYMMETRIC }
+///     fn target_dtype(&self) -> DType { torch::int8 }
+///     fn granularity(&self) -> &dyn Granularity { &PerRow }
+///     fn try_forward(&self, x: &Tensor) -> Result<Tensor> { Ok(x.clone()) }
+///     fn try_calculate_qparams(&self) -> Result<(Tensor, Tensor)> { Ok((torch::ones([1]), torch::zeros([1]))) }
+/// }
+/// assert_eq!(Fixed.try_block_size(&[4, 6])?, [1, 6]);
+/// assert_eq!((Fixed.zero_point_domain(), Fixed.preserve_zero()), (ZeroPointDomain::INT, true));
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[doc(alias = "torch.ao.quantization.AffineQuantizedObserverBase")]
 pub trait AffineQuantizedObserverBase {
     /// How floating numbers go to integers.

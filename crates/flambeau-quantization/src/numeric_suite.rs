@@ -1,5 +1,45 @@
 //! What a quantized model makes of its inputs beside the float model that it comes from (`torch.ao.ns._numeric_suite`): results
 //! of layers that belong together, and their weights.
+//!
+//! ```
+//! use torch::ao::ns::numeric_suite::{Activations, get_logger_dict, get_matching_activations, prepare_model_outputs};
+//! use torch::ao::quantization as q;
+//! use torch::{nn, prelude::*};
+//!
+//! let mut float = nn::Sequential::new((q::Stub::quant(), nn::Linear::new(4, 3), q::Stub::dequant()));
+//! float.eval();
+//! let x = torch::rand([10, 4]);
+//! q::set_qconfig(&float, Some(q::get_default_qconfig("x86")));
+//! let prepared = q::prepare(&float);
+//! prepared.call(&x);
+//! let mut quantized = q::convert(&prepared);
+//! prepare_model_outputs(&mut float, &mut quantized);
+//! float.call(&x);
+//! quantized.call(&x);
+//! let pairs: Activations = get_matching_activations(&float, &quantized);
+//! let (name, (of_float, of_quantized)) = &pairs[1];
+//! assert_eq!((name.as_str(), of_float.len(), of_quantized.len()), ("1.stats", 1, 1));
+//! assert!(get_logger_dict(&quantized).iter().any(|(n, _)| n == "1.stats"));
+//! ```
+//!
+//! Each layer beside the float one:
+//!
+//! ```
+//! use torch::ao::ns::numeric_suite::{LoggerKind, get_logger_dict, prepare_model_with_stubs};
+//! use torch::ao::quantization as q;
+//! use torch::{nn, prelude::*};
+//!
+//! let float = nn::Sequential::new((q::Stub::quant(), nn::Linear::new(4, 3), q::Stub::dequant()));
+//! float.eval();
+//! q::set_qconfig(&float, Some(q::get_default_qconfig("x86")));
+//! let (x, prepared) = (torch::rand([10, 4]), q::prepare(&float));
+//! prepared.call(&x);
+//! let mut quantized = q::convert(&prepared);
+//! prepare_model_with_stubs(&float, &mut quantized, &["Linear".into()], LoggerKind::Pairs);
+//! quantized.call(&x);
+//! let (_, stats) = &get_logger_dict(&quantized)[0];
+//! assert_eq!(stats.iter().map(|(n, _)| *n).collect::<Vec<_>>(), ["float", "quantized"]);
+//! ```
 
 use crate::flow;
 use crate::nn::conv::Conv;

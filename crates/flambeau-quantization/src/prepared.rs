@@ -10,6 +10,21 @@ fn of_observer(name: &str) -> bool {
     name.contains("observer") || name.contains("activation_post_process")
 }
 /// The numbers that the observers of a model hold, by their dotted paths.
+///
+/// ```
+/// use torch::ao::quantization as q;
+/// use torch::{nn, prelude::*};
+/// let model = || {
+///     let m = nn::Sequential::new((nn::Linear::new(2, 2),));
+///     q::set_qconfig(&m, Some(q::get_default_qconfig("x86")));
+///     m.eval();
+///     q::prepare(&m)
+/// };
+/// let (seen, fresh) = (model(), model());
+/// let kept = q::get_observer_state_dict(&seen);
+/// assert!(kept.keys().all(|k| k.contains("activation_post_process")));
+/// q::load_observer_state_dict(&fresh, &kept);
+/// ```
 #[doc(alias = "torch.ao.quantization.get_observer_state_dict")]
 pub fn get_observer_state_dict(m: &dyn Module) -> StateDict {
     m.state_dict().into_iter().filter(|(n, _)| n.contains("activation_post_process")).collect()

@@ -1,4 +1,17 @@
 //! How a layer is quantized: what observes its results, and what its weight.
+//!
+//! ```
+//! use torch::ao::quantization::{Made, Make, QConfig, default_of, get_default_qat_qconfig, get_default_qconfig, qconfig_of};
+//!
+//! let config: QConfig = get_default_qconfig("x86");
+//! assert_eq!(config.weight.dtype(), Some(torch::DType::QI8));
+//! assert!(matches!(config.activation, Make::Observer(_)));
+//! assert!(matches!(get_default_qat_qconfig("x86").activation, Make::FakeQuantize(_)));
+//! assert!(qconfig_of("default_dynamic_qconfig").is_some() && qconfig_of("no such").is_none());
+//! let own = QConfig::new(default_of("default_observer").unwrap(), Make::Identity);
+//! assert!(matches!(own.activation.build()?, Made::Observer(_)));
+//! # Ok::<(), torch::Error>(())
+//! ```
 
 use crate::fake_quantize::{FakeQuantize, FakeQuantizeClass as F, FakeQuantizeSpec};
 use crate::observers::{Observer, ObserverClass as C, ObserverSpec as O};

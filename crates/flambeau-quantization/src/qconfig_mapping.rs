@@ -233,6 +233,12 @@ fn default_mapping(qat: bool, backend: &str) -> Result<QConfigMapping> {
 }
 /// The configurations of a model for static quantization on an engine: `x86`, `fbgemm`, `qnnpack` or `onednn`.
 ///
+/// ```
+/// use torch::ao::quantization as q;
+/// assert!(q::get_default_qconfig_mapping("x86").to_string().contains("torch.nn.LayerNorm"));
+/// assert!(q::try_get_default_qconfig_mapping("none of these").is_err());
+/// ```
+///
 /// # Errors
 /// Other engines.
 #[doc(alias = "torch.ao.quantization.get_default_qconfig_mapping")]
@@ -242,6 +248,14 @@ pub fn try_get_default_qconfig_mapping(backend: &str) -> Result<QConfigMapping> 
     default_mapping(false, backend)
 }
 /// The configurations of a model for quantization-aware training for an engine.
+///
+/// ```
+/// use torch::ao::quantization as q;
+/// assert_ne!(
+///     q::get_default_qat_qconfig_mapping("x86").to_string(),
+///     q::get_default_qconfig_mapping("x86").to_string()
+/// );
+/// ```
 ///
 /// # Errors
 /// Other engines.

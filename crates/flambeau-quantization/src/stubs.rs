@@ -1,4 +1,13 @@
 //! Places where a model's numbers become integers and back, and float layers that belong together.
+//!
+//! ```
+//! use torch::ao::quantization::Stub;
+//! use torch::{nn, prelude::*};
+//!
+//! let model = nn::Sequential::new((Stub::quant(), nn::Linear::new(2, 2), Stub::dequant()));
+//! let names: Vec<String> = model.children().iter().map(|m| m.type_name().into_owned()).collect();
+//! assert_eq!(names, ["QuantStub", "Linear", "DeQuantStub"]);
+//! ```
 
 use crate::nn::linear::{forward_of, itself};
 use flambeau_core::api::ergonomic::expect;
@@ -100,6 +109,15 @@ impl Module for Fused {
     itself!();
 }
 /// A module between a `QuantStub` and a `DeQuantStub`.
+///
+/// ```
+/// use torch::ao::quantization::QuantWrapper;
+/// use torch::{nn, prelude::*};
+/// let linear = nn::Linear::new(2, 2);
+/// let m = QuantWrapper::new(Box::new(linear));
+/// let names: Vec<String> = m.named_children().into_iter().map(|(n, _)| n).collect();
+/// assert_eq!(names, ["quant", "dequant", "module"]);
+/// ```
 #[derive(Debug)]
 #[doc(alias = "torch.ao.quantization.QuantWrapper")]
 pub struct QuantWrapper {

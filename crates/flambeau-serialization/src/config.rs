@@ -8,6 +8,13 @@ use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicU8, AtomicU16, Ordering};
 
 /// Byte order taken for checkpoints that do not say theirs.
+///
+/// ```
+/// use torch::serialization::{LoadEndianness, get_default_load_endianness, set_default_load_endianness};
+/// assert_eq!(get_default_load_endianness(), None);
+/// set_default_load_endianness(LoadEndianness::Big);
+/// assert_eq!(get_default_load_endianness(), Some(LoadEndianness::Big));
+/// ```
 #[doc(alias = "torch.serialization.LoadEndianness")]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LoadEndianness {
@@ -58,6 +65,14 @@ pub fn storage_alignment() -> u16 {
 }
 /// Sets [`storage_alignment`]. 4096 lets a mapped file's storages start at pages.
 ///
+/// ```
+/// use torch::serialization::config::{set_storage_alignment, storage_alignment};
+/// set_storage_alignment(4096)?;
+/// assert_eq!(storage_alignment(), 4096);
+/// assert!(set_storage_alignment(100).is_err());
+/// # Ok::<(), torch::Error>(())
+/// ```
+///
 /// # Errors
 /// Anything but a power of two up to 32768.
 pub fn set_storage_alignment(bytes: u16) -> Result<()> {
@@ -74,6 +89,13 @@ pub fn get_crc32_options() -> bool {
     true
 }
 /// Asks for checksums, which are always written. Files without them are read.
+///
+/// ```
+/// use torch::serialization::{get_crc32_options, set_crc32_options};
+/// set_crc32_options(true)?;
+/// assert!(get_crc32_options() && set_crc32_options(false).is_err());
+/// # Ok::<(), torch::Error>(())
+/// ```
 ///
 /// # Errors
 /// Missing: writing without checksums.
@@ -99,6 +121,18 @@ pub(crate) fn skips_data() -> bool {
 pub struct SkipData(#[allow(dead_code, reason = "ends the skipping on drop")] Entered<bool>);
 /// Skips the bytes of storages until the guard is dropped: saved files have space for them that can be filled
 /// later, loaded tensors are zero.
+///
+/// ```
+/// use torch::serialization::{SkipData, load, save, skip_data};
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("w.pt");
+/// save(&torch::ones([2]), &path)?;
+/// let skipping: SkipData = skip_data();
+/// assert_eq!(load(&path)?.as_tensor().unwrap().to_vec::<f32>(), [0.0, 0.0]);
+/// drop(skipping);
+/// assert_eq!(load(&path)?.as_tensor().unwrap().to_vec::<f32>(), [1.0, 1.0]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn skip_data() -> SkipData {
     SkipData(SKIP.enter(true))
 }

@@ -12,6 +12,18 @@ use std::sync::{Arc, PoisonError};
 pub type Relocate<'a> = dyn Fn(&Storage, &str) -> Result<Option<Storage>> + 'a;
 
 /// Where the storages of a checkpoint go (`map_location` of `torch.load`).
+///
+/// ```
+/// use torch::serialization::{LoadOptions, MapLocation, load_with, save};
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("w.pt");
+/// save(&torch::ones([2]), &path)?;
+/// let read = |to: MapLocation| load_with(&path, LoadOptions::new().map_location(to));
+/// let w = read("meta".into())?;
+/// assert_eq!(w.as_tensor().unwrap().device(), torch::Device::Meta);
+/// assert!(read(MapLocation::To("mars".into())).is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Default)]
 pub enum MapLocation<'a> {
     /// Where they were.
@@ -118,6 +130,17 @@ const ABSENT: [(i64, &str); 4] = [(21, "mps"), (24, "hpu"), (25, "xpu"), (26, "m
 /// Adds a pair of functions that name the place of a storage when it is saved, and bring one to a place when it is
 /// loaded. They are asked in the order of priority, lowest first, until one answers; the built-in ones have 10 (cpu),
 /// 20 (cuda), 22 (meta), 23 (privateuseone).
+///
+/// ```
+/// use torch::serialization::{load, register_package, save};
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("w.pt");
+/// // what lies on the CPU is called `host` in files, and found there again
+/// register_package(5, |_| Some("host".into()), |s, place| Ok((place == "host").then(|| s.clone())));
+/// save(&torch::ones([2]), &path)?;
+/// assert_eq!(load(&path)?.as_tensor().unwrap().to_vec::<f32>(), [1.0, 1.0]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[doc(alias = "torch.serialization.register_package")]
 pub fn register_package(
     priority: i64,
@@ -206,6 +229,15 @@ fn moved(storage: &Storage, location: &str, kind: &str) -> Result<Storage> {
 }
 
 /// Brings a storage to a named place.
+///
+/// ```
+/// use torch::{TypedStorage, serialization::default_restore_location};
+/// let x = torch::ones([2]);
+/// let at = default_restore_location(TypedStorage::of(&x).untyped().clone(), "cpu")?;
+/// assert_eq!(at.nbytes(), 8);
+/// assert!(default_restore_location(at, "nowhere").is_err());
+/// # Ok::<(), torch::Error>(())
+/// ```
 ///
 /// # Errors
 /// No entry knows the place; the device is not there.

@@ -90,6 +90,14 @@ pub fn add_safe_globals<G: Into<SafeGlobal>>(globals: impl IntoIterator<Item = G
     change(|g| names.contains(&g.path), new);
 }
 /// The names that were marked as safe.
+///
+/// ```
+/// use torch::serialization::{add_safe_globals, clear_safe_globals, get_safe_globals};
+/// add_safe_globals(["mypackage.Config"]);
+/// assert_eq!(get_safe_globals(), ["mypackage.Config"]);
+/// clear_safe_globals();
+/// assert!(get_safe_globals().is_empty());
+/// ```
 #[doc(alias = "torch.serialization.get_safe_globals")]
 pub fn get_safe_globals() -> Vec<String> {
     marked().into_iter().map(|g| g.path).collect()
@@ -105,6 +113,14 @@ pub fn clear_safe_globals() {
 #[doc(alias = "torch.serialization.safe_globals")]
 pub struct SafeGlobals(Vec<String>);
 /// Marks names as safe until the guard is dropped.
+///
+/// ```
+/// use torch::serialization::{SafeGlobals, get_safe_globals, safe_globals};
+/// let marked: SafeGlobals = safe_globals(["mypackage.Config"]);
+/// assert_eq!(get_safe_globals(), ["mypackage.Config"]);
+/// drop(marked);
+/// assert!(get_safe_globals().is_empty());
+/// ```
 pub fn safe_globals<G: Into<SafeGlobal>>(globals: impl IntoIterator<Item = G>) -> SafeGlobals {
     let new: Vec<SafeGlobal> = globals.into_iter().map(Into::into).collect();
     let names = new.iter().map(|g| g.path.clone()).collect();
@@ -118,6 +134,16 @@ impl Drop for SafeGlobals {
 }
 
 /// Names in a checkpoint that [`load`](crate::tensors::load) would refuse, in the order of their appearance.
+///
+/// ```
+/// use torch::Generator;
+/// use torch::serialization::{get_unsafe_globals_in_checkpoint, save};
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("g.pt");
+/// save(&Generator::new(), &path)?;
+/// assert_eq!(get_unsafe_globals_in_checkpoint(&path)?, ["torch._C.Generator"]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// # Errors
 /// Files that are no zip checkpoint.

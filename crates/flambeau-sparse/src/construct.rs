@@ -19,12 +19,24 @@ pub fn is_checking_invariants() -> bool {
     CHECKS.load(Ordering::Relaxed)
 }
 /// Checks indices that are given from now on, or no longer does.
+///
+/// ```
+/// use torch::sparse::{is_checking_invariants, set_check_invariants};
+/// set_check_invariants(true);
+/// assert!(is_checking_invariants());
+/// ```
 #[doc(alias = "torch.sparse.check_sparse_tensor_invariants.enable")]
 #[doc(alias = "torch.sparse.check_sparse_tensor_invariants.disable")]
 pub fn set_check_invariants(on: bool) {
     CHECKS.store(on, Ordering::Relaxed);
 }
 /// Runs `f` while indices that are given are checked (or not).
+///
+/// ```
+/// use torch::sparse::{check_sparse_tensor_invariants, is_checking_invariants};
+/// assert!(check_sparse_tensor_invariants(true, is_checking_invariants));
+/// assert!(!is_checking_invariants());
+/// ```
 #[doc(alias = "torch.sparse.check_sparse_tensor_invariants")]
 pub fn check_sparse_tensor_invariants<R>(enable: bool, f: impl FnOnce() -> R) -> R {
     struct Back(bool);
@@ -279,6 +291,12 @@ pub mod functions {
         coo(indices, values, &options)
     }
     /// A COO tensor of zeros, none of them specified: Python's `torch.sparse_coo_tensor(size=size)`.
+    ///
+    /// ```
+    /// use torch::prelude::*;
+    /// let x = torch::sparse_coo_zeros([2, 3]);
+    /// assert_eq!((x._nnz(), x.to_dense().sum().item::<f32>()), (0, 0.0));
+    /// ```
     #[track_caller]
     pub fn sparse_coo_zeros(size: impl IntoDims) -> Tensor {
         expect(coo_zeros(&size.into_dims(), &SparseOptions::new()))
@@ -310,6 +328,14 @@ pub mod functions {
     }
     /// A tensor of a compressed layout: where each row (column) begins, the other coordinates, the values. Panics with the
     /// text of [`try_sparse_compressed_tensor`]'s error.
+    ///
+    /// ```
+    /// use torch::{Layout, prelude::*, tensor};
+    /// // a row with one element, a row with two
+    /// let (rows, columns) = (tensor([0i64, 1, 3]), tensor([1i64, 0, 2]));
+    /// let x = torch::sparse_compressed_tensor(&rows, &columns, &tensor([1.0, 2.0, 3.0]), Layout::SparseCsr);
+    /// assert_eq!(x.to_dense().to_vec::<f32>(), [0.0, 1.0, 0.0, 2.0, 0.0, 3.0]);
+    /// ```
     #[track_caller]
     #[doc(alias = "torch.sparse_compressed_tensor")]
     pub fn sparse_compressed_tensor(

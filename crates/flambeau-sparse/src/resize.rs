@@ -78,6 +78,13 @@ pub(crate) fn resize_and_clear(t: &mut Tensor, size: &[i64], sparse: i64, dense:
 }
 
 /// Methods that give the handle's tensor other sizes.
+///
+/// ```
+/// use torch::prelude::*;
+/// let mut x = torch::eye(2).to_sparse();
+/// x.sparse_resize_([3, 4], 2, 0);
+/// assert_eq!((x.sizes(), x.values().sizes()), (&[3, 4][..], &[2][..]));
+/// ```
 pub trait TensorSparseResizeExt {
     /// Other sizes for a COO tensor: larger ones, or any if nothing is specified.
     #[doc(alias = "torch.Tensor.sparse_resize_")]

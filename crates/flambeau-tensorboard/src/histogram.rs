@@ -4,6 +4,17 @@ use crate::proto::HistogramProto;
 use flambeau_core::{Result, ensure};
 
 /// Where the bins of a histogram lie.
+///
+/// ```
+/// use torch::utils::tensorboard::{Bins, HistogramOptions, SummaryWriter};
+/// # let dir = tempfile::tempdir()?;
+/// # let log_dir = dir.path();
+/// let writer = SummaryWriter::new(log_dir)?;
+/// let ten = HistogramOptions::new().bins(Bins::Count(10));
+/// writer.add_histogram_with("weights", &torch::randn([100]), 0, ten)?;
+/// assert!(writer.add_histogram_with("weights", &torch::ones([3]), 0, HistogramOptions::new().bins(Bins::Edges(vec![]))).is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Bins {
     /// TensorBoard's: from 1e-12 to 1e20 on both sides of zero, each 1.1 times as far out as the one before.
@@ -53,6 +64,26 @@ impl HistogramOptions {
 }
 
 /// A histogram that was counted elsewhere.
+///
+/// ```
+/// use torch::utils::tensorboard::{RawHistogram, SummaryWriter};
+/// # let dir = tempfile::tempdir()?;
+/// # let log_dir = dir.path();
+/// // 1, 2 and 3 in two buckets
+/// let counted = RawHistogram {
+///     min: 1.0,
+///     max: 3.0,
+///     num: 3.0,
+///     sum: 6.0,
+///     sum_squares: 14.0,
+///     bucket_limits: vec![2.0, 3.0],
+///     bucket_counts: vec![2.0, 1.0],
+/// };
+/// let writer = SummaryWriter::new(log_dir)?;
+/// writer.add_histogram_raw("ages", &counted, 0)?;
+/// assert!(writer.add_histogram_raw("ages", &RawHistogram { bucket_counts: vec![3.0], ..counted }, 0).is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct RawHistogram {
     /// The least value.

@@ -6,6 +6,15 @@ use flambeau_core::{Result, ensure};
 use prost::Message;
 
 /// The value of a hyper-parameter. A bool is a number here, as in PyTorch.
+///
+/// ```
+/// use torch::utils::tensorboard::HParam;
+/// assert_eq!([HParam::from(0.1), true.into(), "adam".into()], [
+///     HParam::Number(0.1),
+///     HParam::Number(1.0),
+///     HParam::Text("adam".into()),
+/// ]);
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum HParam {
     /// A number.

@@ -112,6 +112,16 @@ pub fn make(tag: &str, t: &Tensor, format: &str) -> Result<Value> {
 }
 
 /// A drawing for [`add_figure`](crate::SummaryWriter::add_figure).
+///
+/// ```
+/// use torch::utils::tensorboard::{Figure, SummaryWriter};
+/// # let dir = tempfile::tempdir()?;
+/// # let log_dir = dir.path();
+/// let writer = SummaryWriter::new(log_dir)?;
+/// writer.add_figure("noise", Figure::Pixels(torch::rand([3, 8, 8])), 0)?;
+/// assert!(writer.add_figure("drawing", Figure::Png(b"no picture".to_vec()), 0).is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub enum Figure {
     /// A picture (C, H, W), or several (N, C, H, W).

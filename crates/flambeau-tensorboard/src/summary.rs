@@ -155,6 +155,23 @@ impl PrCurveOptions {
 const MOST_THRESHOLDS: usize = 127;
 
 /// Precision and recall that were counted elsewhere, a number for each threshold.
+///
+/// ```
+/// use torch::utils::tensorboard::{RawPrCurve, SummaryWriter};
+/// # let dir = tempfile::tempdir()?;
+/// # let log_dir = dir.path();
+/// let curve = RawPrCurve {
+///     true_positive_counts: vec![4.0, 2.0],
+///     false_positive_counts: vec![4.0, 0.0],
+///     true_negative_counts: vec![0.0, 4.0],
+///     false_negative_counts: vec![0.0, 2.0],
+///     precision: vec![0.5, 1.0],
+///     recall: vec![1.0, 0.5],
+/// };
+/// SummaryWriter::new(log_dir)?.add_pr_curve_raw("cats", &curve, 0, 2)?;
+/// assert_eq!(std::fs::read_dir(log_dir)?.count(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct RawPrCurve {
     /// True positives.
@@ -238,6 +255,17 @@ pub fn pr_curve(tag: &str, labels: &Tensor, predictions: &Tensor, o: &PrCurveOpt
 }
 
 /// A chart of [`add_custom_scalars`](crate::SummaryWriter::add_custom_scalars).
+///
+/// ```
+/// use torch::utils::tensorboard::{Chart, SummaryWriter};
+/// # let dir = tempfile::tempdir()?;
+/// # let log_dir = dir.path();
+/// let both = Chart::Multiline(vec!["loss/train".into(), "loss/test".into()]);
+/// let within = Chart::Margin { value: "mean".into(), lower: "min".into(), upper: "max".into() };
+/// SummaryWriter::new(log_dir)?.add_custom_scalars(&[("run", vec![("losses", both), ("range", within)])])?;
+/// assert_eq!(std::fs::read_dir(log_dir)?.count(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Chart {
     /// The curves of these tags (regular expressions too).

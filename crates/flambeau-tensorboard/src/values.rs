@@ -3,6 +3,14 @@
 use flambeau_core::{Error, Result, Tensor};
 
 /// A step, or none: an integer, an `Option<i64>` or `()`.
+///
+/// ```
+/// use torch::utils::tensorboard::IntoStep;
+/// fn step(at: impl IntoStep) -> Option<i64> {
+///     at.into_step()
+/// }
+/// assert_eq!((step(3), step(()), step(Some(4i64))), (Some(3), None, Some(4)));
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no step",
     label = "a step is wanted here",
@@ -32,6 +40,17 @@ impl IntoStep for () {
 }
 
 /// A number, or a tensor with one element.
+///
+/// ```
+/// use torch::utils::tensorboard::SummaryWriter;
+/// # let dir = tempfile::tempdir()?;
+/// # let log_dir = dir.path();
+/// let writer = SummaryWriter::new(log_dir)?;
+/// writer.add_scalar("loss", 0.5, 0)?;
+/// writer.add_scalar("loss", &torch::tensor(0.25), 1)?;
+/// assert!(writer.add_scalar("loss", &torch::ones([2]), 2).is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no single number",
     label = "a number is wanted here",

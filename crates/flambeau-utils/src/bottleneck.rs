@@ -13,6 +13,13 @@ const RULE: &str = "------------------------------------------------------------
 
 /// Where the time went: [`run`]. Printed, it is PyTorch's report: the environment, the program as a whole, and operators by
 /// their own time and by that of all that they call.
+///
+/// ```
+/// use torch::utils::bottleneck::{Report, run};
+/// let report: Report = run(|| drop(torch::ones([2]).exp()))?;
+/// assert!(report.in_operators() > std::time::Duration::ZERO);
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Report {
     elapsed: Duration,

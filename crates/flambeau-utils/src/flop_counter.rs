@@ -17,6 +17,20 @@ static FORMULAS: RwLock<BTreeMap<String, Formula>> = RwLock::new(BTreeMap::new()
 
 /// Says how many operations a call of an operator has, for counters that begin from now on.
 ///
+/// ```
+/// use torch::utils::flop_counter::{FlopCounterMode, register_flop_formula};
+/// // one for each element, whose number is that of the result
+/// register_flop_formula("exp", |_, results| match &results[0] {
+///     torch::library::Value::Tensor(t) => t.numel(),
+///     _ => 0,
+/// })?;
+/// let mut counter = FlopCounterMode::new();
+/// let _ = torch::ones([2, 3]).exp();
+/// counter.stop();
+/// assert_eq!(counter.get_total_flops(), 6);
+/// # Ok::<(), torch::Error>(())
+/// ```
+///
 /// # Errors
 /// The operator has a formula already.
 #[doc(alias = "torch.utils.flop_counter.register_flop_formula")]

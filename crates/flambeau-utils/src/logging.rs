@@ -217,6 +217,12 @@ fn put(mut levels: Levels) {
 
 /// Reads `TORCH_LOGS` and `TORCH_CPP_LOG_LEVEL`. Programs with names need not call it.
 ///
+/// ```
+/// // nothing in the environment: nothing is said
+/// torch::_logging::init()?;
+/// # Ok::<(), torch::Error>(())
+/// ```
+///
 /// # Errors
 /// Names in `TORCH_LOGS` that are none.
 #[doc(alias = "TORCH_LOGS")]

@@ -51,6 +51,11 @@ impl Aggregation {
 }
 
 /// A value of an event.
+///
+/// ```
+/// use torch::monitor::Data;
+/// assert_eq!([Data::from("a"), 1.5.into(), 2i64.into()], [Data::Str("a".into()), Data::Float(1.5), Data::Int(2)]);
+/// ```
 #[doc(alias = "torch.monitor.data_value_t")]
 #[derive(Clone, PartialEq, Debug)]
 pub enum Data {
@@ -75,6 +80,18 @@ macro_rules! data {
 data!(&str => Str, String => Str, f64 => Float, i64 => Int, bool => Bool);
 
 /// Something that happened.
+///
+/// ```
+/// use std::sync::Mutex;
+/// use std::time::SystemTime;
+/// use torch::monitor::{Event, log_event, register_event_handler, unregister_event_handler};
+/// static SEEN: Mutex<Vec<String>> = Mutex::new(Vec::new());
+/// let handle = register_event_handler(|e| SEEN.lock().unwrap().push(e.name.clone()));
+/// let data = [("epoch".to_string(), 3i64.into())].into();
+/// log_event(&Event { name: "train.saved".into(), timestamp: SystemTime::now(), data });
+/// unregister_event_handler(handle);
+/// assert_eq!(*SEEN.lock().unwrap(), ["train.saved"]);
+/// ```
 #[doc(alias = "torch.monitor.Event")]
 #[derive(Clone, PartialEq, Debug)]
 pub struct Event {
@@ -91,6 +108,13 @@ static HANDLERS: RwLock<Vec<(u64, Handler)>> = RwLock::new(Vec::new());
 static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
 
 /// What a handler is taken away by.
+///
+/// ```
+/// use torch::monitor::{EventHandlerHandle, register_event_handler, unregister_event_handler};
+/// let handle: EventHandlerHandle = register_event_handler(|e| println!("{}", e.name));
+/// assert_ne!(handle, register_event_handler(|_| ()));
+/// unregister_event_handler(handle);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EventHandlerHandle(u64);
 /// Shows all events of the program from now on to a function, in whatever thread they happen.

@@ -129,6 +129,12 @@ fn check(actual: &Value, expected: &Value, options: &AssertCloseOptions) -> Resu
 
 /// The older, laxer comparison: dtypes and strides may differ, NaN equals NaN, and float32 gets `1e-4` and `1e-5`.
 ///
+/// ```
+/// use torch::testing::assert_allclose;
+/// use torch::{float64, nan, tensor};
+/// assert_allclose(&tensor([1.0, nan]), &tensor([1.00005, nan]).to(float64));
+/// ```
+///
 /// Panics where the values are not close.
 #[doc(alias = "torch.testing.assert_allclose")]
 #[track_caller]

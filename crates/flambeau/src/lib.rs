@@ -361,10 +361,28 @@ pub mod autograd {
         BackwardOptions, backward, backward_with, grad, grad_with, try_backward, try_grad,
     };
     pub use flambeau_autograd::{
-        Function, GradFn, GradOptions, RemovableHandle, detect_anomaly, functional, get_gradient_edge,
-        gradcheck, register_multi_grad_hook, set_detect_anomaly_guard,
+        Function, GradFn, GradOptions, MultiGrad, RemovableHandle, detect_anomaly, functional,
+        get_gradient_edge, gradcheck, register_multi_grad_hook, set_detect_anomaly_guard,
     };
-    pub use flambeau_autograd::{forward_ad, function, grad_mode, graph};
+    pub use flambeau_autograd::{function, graph};
+
+    /// Whether operations are recorded (`torch.autograd.grad_mode`), as closures and as guards.
+    #[doc(alias = "torch.autograd.grad_mode")]
+    pub mod grad_mode {
+        pub use flambeau_autograd::grad_mode::{
+            GradModeGuard, enable_grad, enable_grad_guard, inference_mode, inference_mode_guard,
+            is_grad_enabled, is_inference_mode_enabled, is_recording, no_grad, no_grad_guard,
+            set_grad_enabled, set_grad_enabled_guard, with_grad_enabled,
+        };
+    }
+    /// Tangents that go forwards with the values (`torch.autograd.forward_ad`).
+    #[doc(alias = "torch.autograd.forward_ad")]
+    pub mod forward_ad {
+        pub use flambeau_autograd::forward_ad::{
+            DualLevel, UnpackedDualTensor, dual_level, enter, exit, is_level_open, make_dual, tangent,
+            unpack_dual,
+        };
+    }
 }
 
 /// Fourier transforms (`torch.fft`).

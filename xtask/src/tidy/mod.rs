@@ -4,6 +4,7 @@ mod arrows;
 mod memory;
 
 use arrows::Arrows;
+pub use arrows::is_word;
 use std::path::Path;
 
 /// Core's rooms, the lowest first: a file names files of its own room and of rooms before it.

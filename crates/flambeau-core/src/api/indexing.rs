@@ -13,6 +13,14 @@ use smallvec::{SmallVec, smallvec};
 use std::ops::{Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
 
 /// One item of an index.
+///
+/// ```
+/// use torch::prelude::*;
+/// let x = torch::arange(12).reshape([3, 4]);
+/// // what is only known while the program runs
+/// let items = vec![Index::Int(1), Index::Slice(Slice::new(1, 3, 1))];
+/// assert_eq!(x.i(&items[..]).to_vec::<i64>(), [5, 6]);
+/// ```
 #[derive(Clone, Debug)]
 pub enum Index {
     /// One element of a dimension; negative ones count from the end.
@@ -30,6 +38,13 @@ pub enum Index {
 }
 
 /// `start:stop:step`; a negative `start` or `stop` counts from the end.
+///
+/// ```
+/// use torch::prelude::*;
+/// let x = torch::arange(6);
+/// assert_eq!(x.i(Slice::new(1, None, 2)).to_vec::<i64>(), [1, 3, 5]);
+/// assert_eq!(x.i(Slice::new(-2, None, 1)).to_vec::<i64>(), [4, 5]);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slice {
     /// First element.
@@ -50,9 +65,20 @@ impl Slice {
     }
 }
 /// Python's `...` in an index.
+///
+/// ```
+/// use torch::prelude::*;
+/// let x = torch::zeros([2, 3, 4]);
+/// assert_eq!(x.i((Ellipsis, 0)).sizes(), &[2, 3]);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ellipsis;
 /// Python's `None` in an index; `None::<()>` works as well.
+///
+/// ```
+/// use torch::prelude::*;
+/// assert_eq!(torch::zeros([2, 3]).i((.., NewAxis)).sizes(), &[2, 1, 3]);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewAxis;
 
@@ -150,6 +176,15 @@ where
 pub type Items = SmallVec<[Index; 2]>;
 
 /// What [`Tensor::i`] takes: one item, a tuple of up to eight, or a slice of [`Index`].
+///
+/// ```
+/// use torch::prelude::*;
+/// fn first(x: &Tensor, at: impl IntoIndex) -> i64 {
+///     x.i(at).reshape([-1]).to_vec::<i64>()[0]
+/// }
+/// let x = torch::arange(12).reshape([3, 4]);
+/// assert_eq!((first(&x, 1), first(&x, (1, 2..)), first(&x, &torch::tensor([2]))), (4, 6, 8));
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no index of a tensor",
     label = "no index",

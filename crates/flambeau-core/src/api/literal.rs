@@ -141,6 +141,11 @@ fn finish(t: Tensor, o: TensorOptions) -> Result<Tensor> {
     Ok(t)
 }
 /// A zero-dim tensor of a number; floats take the default dtype.
+///
+/// ```
+/// let x = torch::scalar_tensor(3, torch::float64);
+/// assert_eq!((x.dim(), x.dtype(), x.item::<f64>()), (0, torch::float64, 3.0));
+/// ```
 #[track_caller]
 #[doc(alias = "torch.scalar_tensor")]
 pub fn scalar_tensor(value: impl Into<Scalar>, o: impl IntoTensorOptions) -> Tensor {
@@ -184,6 +189,12 @@ impl<L: Literal> AsTensor for L {
     }
 }
 /// The tensor itself where dtype and device fit, else a copy; numbers as [`tensor`].
+///
+/// ```
+/// let x = torch::ones([2]);
+/// assert!(torch::as_tensor(&x, torch::float32).is_same(&x));
+/// assert_eq!(torch::as_tensor(&x, torch::int64).to_vec::<i64>(), [1, 1]);
+/// ```
 #[track_caller]
 #[doc(alias = "torch.as_tensor")]
 #[doc(alias = "torch.asarray")]

@@ -6,6 +6,13 @@ use crate::tensor::handle::Tensor;
 use crate::types::error::{Error, Result, expect};
 
 /// A mean or a deviation of [`normal`]: a borrowed tensor, or a number.
+///
+/// ```
+/// use torch::NormalArgument;
+/// let means = torch::tensor([1.0, 2.0]);
+/// let around = |std: NormalArgument| torch::normal(&means, std);
+/// assert_eq!(around(0.0.into()).to_vec::<f32>(), [1.0, 2.0]);
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub enum NormalArgument<'a> {
     /// One for each number that is drawn.

@@ -6,12 +6,22 @@ use crate::types::error::expect;
 use crate::types::type_info::{self, FInfo, IInfo};
 
 /// The smallest dtype that holds both.
+///
+/// ```
+/// assert_eq!(torch::promote_types(torch::int64, torch::float16), torch::float16);
+/// ```
 #[track_caller]
 #[doc(alias = "torch.promote_types")]
 pub fn promote_types(a: DType, b: DType) -> DType {
     expect(crate::iter::promotion::promote_types(a, b))
 }
 /// Sets the dtype of new floating tensors.
+///
+/// ```
+/// torch::set_default_dtype(torch::float64);
+/// assert_eq!(torch::ones([2]).dtype(), torch::float64);
+/// assert_eq!(torch::get_default_dtype(), torch::float64);
+/// ```
 #[track_caller]
 #[doc(alias = "torch.set_default_dtype")]
 pub fn set_default_dtype(d: DType) {
@@ -28,6 +38,13 @@ pub fn broadcast_shapes(shapes: &[&[i64]]) -> Vec<i64> {
     expect(crate::tensor::geometry::broadcast_all(shapes))
 }
 /// The default generator's state, as a uint8 tensor.
+///
+/// ```
+/// let state = torch::get_rng_state();
+/// let first = torch::rand([2]);
+/// torch::set_rng_state(&state);
+/// assert!(torch::equal(&torch::rand([2]), &first));
+/// ```
 #[track_caller]
 #[doc(alias = "torch.get_rng_state")]
 pub fn get_rng_state() -> Tensor {
@@ -50,6 +67,10 @@ pub fn finfo(dtype: DType) -> FInfo {
     expect(type_info::finfo(dtype))
 }
 /// Limits of an integer dtype.
+///
+/// ```
+/// assert_eq!(torch::iinfo(torch::int8).max, 127);
+/// ```
 #[track_caller]
 #[doc(alias = "torch.iinfo")]
 pub fn iinfo(dtype: DType) -> IInfo {

@@ -11,6 +11,16 @@ use std::fmt;
 use std::path::Path;
 
 /// A storage and the dtype that its bytes are read as. A handle: clones and tensors share the memory.
+///
+/// ```
+/// use torch::TypedStorage;
+/// let x = torch::tensor([1.0, 2.0, 3.0]);
+/// let all = TypedStorage::of(&x.i(1..));
+/// assert_eq!((all.size(), all.dtype()), (3, torch::float32));
+/// all.fill_(0.5.into())?;
+/// assert_eq!(x.to_vec::<f32>(), [0.5; 3]);
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone)]
 #[doc(alias = "torch.Storage")]
 #[doc(alias = "torch.TypedStorage")]

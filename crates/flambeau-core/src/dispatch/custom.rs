@@ -66,6 +66,14 @@ impl<F: Fn(&[Value]) -> Result<Vec<Value>> + Send + Sync + 'static> From<F> for 
     }
 }
 /// Lets a call pass to the next key.
+///
+/// ```
+/// use torch::library::{Library, LibraryKind, fallthrough_kernel};
+/// let mut library = Library::new("doc", LibraryKind::Def)?;
+/// library.define("plain(Tensor x) -> Tensor")?;
+/// library.impl_("plain", fallthrough_kernel(), "Autograd")?;
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[doc(alias = "torch.library.fallthrough_kernel")]
 pub fn fallthrough_kernel() -> Kernel {
     Kernel(None)
@@ -295,6 +303,15 @@ fn user_op(info: &'static OpInfo) -> Option<&'static UserOp> {
     known.as_ref()?.by_info.get(&(std::ptr::from_ref(info) as usize)).copied()
 }
 /// The program's operator of that name (`mylib::scale`, `torch.ops.mylib.scale`, with or without overload).
+///
+/// ```
+/// use torch::library::{Value, arg, custom_op, find, one};
+/// let op = custom_op("doc::same", "(Tensor x) -> Tensor", |a: &[Value]| one(arg::<torch::Tensor>(a, 0)?))?;
+/// assert!(find("torch.ops.doc.same").is_some());
+/// op.remove();
+/// assert!(find("doc::same").is_none());
+/// # Ok::<(), torch::Error>(())
+/// ```
 pub fn find(name: &str) -> Option<&'static UserOp> {
     let name = name.strip_prefix("torch.ops.").map_or_else(|| name.to_string(), |n| n.replacen('.', "::", 1));
     let name = name.strip_suffix(".default").unwrap_or(&name);
@@ -323,6 +340,19 @@ static NAMESPACES: RwLock<Vec<(String, u64)>> = RwLock::new(Vec::new());
 const RESERVED: [&str; 2] = ["prim", "prims"];
 
 /// Definitions and kernels that end with it.
+///
+/// ```
+/// use torch::library::{Kernel, Library, LibraryKind, Value, arg, call, exists, one};
+/// let mut library = Library::new("doc", LibraryKind::Def)?;
+/// library.define("double(Tensor x) -> Tensor")?;
+/// let kernel: Kernel = (|a: &[Value]| one(arg::<torch::Tensor>(a, 0)? * 2.0)).into();
+/// library.impl_("double", kernel, "CPU")?;
+/// let y = call("doc::double", &[torch::ones([1]).into()], &[])?;
+/// assert_eq!(arg::<torch::Tensor>(&y, 0)?.item::<f32>(), 2.0);
+/// drop(library);
+/// assert!(!exists("doc::double"));
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[doc(alias = "torch.library.Library")]
 pub struct Library {
     namespace: String,
@@ -595,6 +625,19 @@ impl FakeContext {
 }
 /// The context of the fake rule that is running.
 ///
+/// ```
+/// use torch::library::{FakeContext, Value, arg, custom_op, get_ctx, one};
+/// let mut op = custom_op("doc::found", "(Tensor x) -> Tensor", |a: &[Value]| one(arg::<torch::Tensor>(a, 0)?))?;
+/// // how many there are nobody knows without data
+/// op.register_fake(|_: &[Value]| {
+///     let context: FakeContext = get_ctx()?;
+///     one(torch::empty([context.new_dynamic_size()?]))
+/// })?;
+/// let shapes = op.call(&[torch::ones_with([2], torch::Device::Meta).into()], &[]);
+/// assert!(shapes.unwrap_err().message().contains("depends on data"));
+/// # Ok::<(), torch::Error>(())
+/// ```
+///
 /// # Errors
 /// Outside fake rules.
 #[doc(alias = "torch.library.get_ctx")]
@@ -621,6 +664,15 @@ pub fn custom_op(name: &str, schema: &str, kernel: impl Into<Kernel>) -> Result<
     Ok(c)
 }
 /// The same for some device types (`cpu`, `cuda`).
+///
+/// ```
+/// use torch::library::{CustomOpDef, Value, arg, custom_op_on, one};
+/// let kernel = |a: &[Value]| one(arg::<torch::Tensor>(a, 0)? + 1.0);
+/// let op: CustomOpDef = custom_op_on("doc::next", "(Tensor x) -> Tensor", &["cpu"], kernel)?;
+/// let y = op.call(&[torch::ones([1]).into()], &[])?;
+/// assert_eq!(arg::<torch::Tensor>(&y, 0)?.item::<f32>(), 2.0);
+/// # Ok::<(), torch::Error>(())
+/// ```
 ///
 /// # Errors
 /// As [`custom_op`].

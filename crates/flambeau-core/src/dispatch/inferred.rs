@@ -7,6 +7,11 @@ use crate::types::device::Device;
 use crate::types::error::{Error, Result};
 
 /// A Rust type that has a type in schemas.
+///
+/// ```
+/// use torch::library::SchemaType;
+/// assert_eq!((<Option<f64>>::NAME, <Vec<torch::Tensor>>::NAME), ("float?", "Tensor[]"));
+/// ```
 #[diagnostic::on_unimplemented(
     message = "schemas have no type for `{Self}`",
     label = "no type of a schema",
@@ -30,6 +35,16 @@ schema_types! {
     Option<DType> => "ScalarType?", crate::Scalar => "Scalar", Device => "Device", () => "()",
 }
 /// A function whose types make a schema.
+///
+/// ```
+/// use torch::library::SchemaFunction;
+/// use torch::{Result, Tensor};
+/// fn types<A, F: SchemaFunction<A>>(_: F) -> (&'static [&'static str], &'static str) {
+///     F::TYPES
+/// }
+/// let scaled = |x: Tensor, by: f64| -> Result<Tensor> { Ok(&x * by) };
+/// assert_eq!(types(scaled), (&["Tensor", "float"][..], "Tensor"));
+/// ```
 pub trait SchemaFunction<A> {
     /// Types of the arguments, and of the result.
     const TYPES: (&'static [&'static str], &'static str);

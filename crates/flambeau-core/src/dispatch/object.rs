@@ -14,6 +14,27 @@ use std::sync::Arc;
 pub type Kwargs = [(String, Value)];
 
 /// An object of a class, as the by-name layer sees it.
+///
+/// ```
+/// use std::any::Any;
+/// use torch::library::object::{Kwargs, Object, ObjectRef};
+/// use torch::library::{Value, arg};
+/// /// A function of Python's, as a value.
+/// struct Double;
+/// impl Object for Double {
+///     fn type_name(&self) -> &'static str {
+///         "function"
+///     }
+///     fn call(&self, args: &[Value], _: &Kwargs) -> torch::Result<Vec<Value>> {
+///         Ok(vec![Value::Int(2 * arg::<i64>(args, 0)?)])
+///     }
+///     fn as_any(&self) -> &dyn Any {
+///         self
+///     }
+/// }
+/// assert!(matches!(ObjectRef::new(Double).call(&[4.into()], &[])?[..], [Value::Int(8)]));
+/// # Ok::<(), torch::Error>(())
+/// ```
 pub trait Object: Send + Sync + Any {
     /// Class name without its module (`Linear`).
     fn type_name(&self) -> &'static str;
@@ -58,6 +79,11 @@ pub trait Object: Send + Sync + Any {
 }
 
 /// "'T' object has no attribute 'x'".
+///
+/// ```
+/// use torch::library::object::no_attribute;
+/// assert_eq!(no_attribute("Linear", "wieght").message(), "'Linear' object has no attribute 'wieght'");
+/// ```
 #[cold]
 pub fn no_attribute(class: &str, name: &str) -> Error {
     Error::attribute(format!("'{class}' object has no attribute '{name}'"))
@@ -78,6 +104,17 @@ fn leaving(results: Vec<Value>) -> Result<Vec<Value>> {
 }
 
 /// A handle on an [`Object`]; clones are the same object. Objects that hold each other without end are dropped in a loop.
+///
+/// ```
+/// use torch::library::object::{Kwargs, ObjectRef, construct};
+/// use torch::library::{Value, arg};
+/// let no_names: &Kwargs = &[];
+/// let layer: ObjectRef = construct("torch.nn.ReLU", &[], no_names)?;
+/// let y = layer.call(&[torch::tensor([-1.0, 2.0]).into()], no_names)?;
+/// assert_eq!(arg::<torch::Tensor>(&y, 0)?.to_vec::<f32>(), [0.0, 2.0]);
+/// assert!(matches!(layer.attribute("training")?, Value::Bool(true)));
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct ObjectRef(Deep<Arc<dyn Object>>);
 

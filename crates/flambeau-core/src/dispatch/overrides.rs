@@ -40,6 +40,26 @@ use std::rc::Rc;
 use std::sync::{Arc, Once};
 
 /// What a mode does with a call. Closures that take an [`OperatorCall`] are modes.
+///
+/// ```
+/// use torch::library::Value;
+/// use torch::overrides::{OperatorCall, OperatorMode, push_function_mode};
+/// /// `add` becomes `sub`.
+/// struct Turned;
+/// impl OperatorMode for Turned {
+///     fn call(&self, call: &OperatorCall<'_>) -> torch::Result<Vec<Value>> {
+///         match (call.name(), call.args()) {
+///             ("add.Tensor", [Value::Tensor(a), Value::Tensor(b), ..]) => Ok(vec![a.sub(b).into()]),
+///             _ => call.call_on(),
+///         }
+///     }
+/// }
+/// let (a, b) = (torch::tensor([5.0]), torch::tensor([2.0]));
+/// let mode = push_function_mode(Turned);
+/// let c = a.add(&b);
+/// drop(mode);
+/// assert_eq!(c.to_vec::<f32>(), [3.0]);
+/// ```
 #[doc(alias = "torch.overrides.TorchFunctionMode")]
 #[doc(alias = "torch.utils._python_dispatch.TorchDispatchMode")]
 pub trait OperatorMode {
@@ -263,11 +283,33 @@ pub fn push_function_mode(mode: impl OperatorMode + 'static) -> ModeGuard {
     push(Level::Function, Mode::Shown(Rc::new(mode)))
 }
 /// Shows every call of an operator that is not made of others, below the gradients, to `mode` until the guard is dropped.
+///
+/// ```
+/// use std::{cell::RefCell, rc::Rc};
+/// use torch::overrides::{ModeGuard, OperatorCall, push_dispatch_mode};
+/// let names = Rc::new(RefCell::new(Vec::new()));
+/// let log = names.clone();
+/// let mode: ModeGuard = push_dispatch_mode(move |call: &OperatorCall<'_>| {
+///     log.borrow_mut().push(call.name());
+///     call.call_on()
+/// });
+/// let _ = torch::ones([2, 2]).matmul(&torch::ones([2, 2]));
+/// drop(mode);
+/// assert!(names.borrow().contains(&"mm") && !names.borrow().contains(&"matmul"));
+/// ```
 pub fn push_dispatch_mode(mode: impl OperatorMode + 'static) -> ModeGuard {
     push(Level::Dispatch, Mode::Shown(Rc::new(mode)))
 }
 
 /// Runs `f` unseen by this thread's modes.
+///
+/// ```
+/// use torch::overrides::{OperatorCall, push_function_mode, without_modes};
+/// let _none = push_function_mode(|c: &OperatorCall<'_>| -> torch::Result<_> {
+///     Err(torch::Error::runtime(format!("no {} here", c.name())))
+/// });
+/// assert!(torch::ops::exp(&without_modes(|| torch::ones([2]))).is_err());
+/// ```
 #[doc(alias = "torch._C.DisableTorchFunction")]
 pub fn without_modes<R>(f: impl FnOnce() -> R) -> R {
     let _all = ExcludeGuard::new(KeySet::of(Key::Mode) | KeySet::of(Key::Dispatch));

@@ -14,6 +14,14 @@ use num_complex::Complex;
 
 /// An argument or result. Values may hold values to any depth: they are copied in a loop and shown to a depth. Their drop
 /// recurses as Rust's does, so arguments of calls are at most some thousand levels deep.
+///
+/// ```
+/// use torch::library::{Value, arg, call};
+/// let sum = call("torch.add", &[torch::ones([2]).into(), 2.into()], &[("alpha".into(), Value::Int(3))])?;
+/// assert_eq!(arg::<torch::Tensor>(&sum, 0)?.to_vec::<f32>(), [7.0, 7.0]);
+/// assert!(arg::<bool>(&[Value::Int(1)], 1).is_err());
+/// # Ok::<(), torch::Error>(())
+/// ```
 pub enum Value {
     /// `None`
     None,

@@ -25,6 +25,18 @@ thread_local! {
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
 /// A forward-mode level of this thread; tangents live as long as it is open. It cannot leave the thread.
+///
+/// ```
+/// use torch::autograd::forward_ad::{DualLevel, dual_level, make_dual, tangent};
+/// use torch::tensor;
+/// let level: DualLevel = dual_level()?;
+/// let x = make_dual(&tensor(3.0), &tensor(1.0))?;
+/// let y = &x * &x;
+/// assert_eq!(tangent(&y).unwrap().item::<f32>(), 6.0);
+/// drop(level);
+/// assert!(tangent(&y).is_none());
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[must_use = "the level ends when the guard is dropped"]
 pub struct DualLevel(u64, PhantomData<*const ()>);
 impl Drop for DualLevel {
@@ -47,6 +59,15 @@ pub fn dual_level() -> Result<DualLevel> {
     Ok(DualLevel(LEVEL.get(), PhantomData))
 }
 /// Opens a level until [`exit`].
+///
+/// ```
+/// use torch::autograd::forward_ad::{enter, exit, is_level_open};
+/// enter()?;
+/// assert!(is_level_open());
+/// exit();
+/// assert!(!is_level_open());
+/// # Ok::<(), torch::Error>(())
+/// ```
 pub fn enter() -> Result<()> {
     if LEVEL.get() != 0 {
         return Err(Error::runtime("Nested forward mode AD is not supported at the moment"));
@@ -103,6 +124,16 @@ pub fn make_dual(primal: &Tensor, tangent: &Tensor) -> Result<Tensor> {
 }
 
 /// What [`unpack_dual`] gives: the tensor without its tangent, and the tangent.
+///
+/// ```
+/// use torch::autograd::forward_ad::{UnpackedDualTensor, dual_level, make_dual, unpack_dual};
+/// use torch::tensor;
+/// let _level = dual_level()?;
+/// let x = make_dual(&tensor(2.0), &tensor(1.0))?;
+/// let (value, slope): UnpackedDualTensor = unpack_dual(&x.exp())?;
+/// assert_eq!(value.item::<f32>(), slope.unwrap().item::<f32>());
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[doc(alias = "torch.autograd.forward_ad.UnpackedDualTensor")]
 pub type UnpackedDualTensor = (Tensor, Option<Tensor>);
 

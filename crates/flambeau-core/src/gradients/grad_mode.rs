@@ -107,6 +107,11 @@ pub fn is_grad_enabled() -> bool {
     !has(NO_GRAD)
 }
 /// Whether operations on this thread are recorded for backward.
+///
+/// ```
+/// use torch::autograd::grad_mode::is_recording;
+/// assert!(is_recording() && !torch::no_grad(is_recording) && !torch::inference_mode(is_recording));
+/// ```
 #[inline(always)]
 pub fn is_recording() -> bool {
     !has(NO_GRAD | INFERENCE)
@@ -120,6 +125,14 @@ pub fn is_inference_mode_enabled() -> bool {
 }
 
 /// Keeps gradient mode on or off on this thread until dropped. It cannot leave the thread.
+///
+/// ```
+/// use torch::autograd::grad_mode::{GradModeGuard, is_grad_enabled, no_grad_guard};
+/// let off: GradModeGuard = no_grad_guard();
+/// assert!(!is_grad_enabled());
+/// drop(off);
+/// assert!(is_grad_enabled());
+/// ```
 #[must_use = "the mode ends when the guard is dropped"]
 pub struct GradModeGuard(#[allow(dead_code, reason = "restores on drop")] ModeGuard);
 
@@ -129,17 +142,34 @@ pub fn no_grad_guard() -> GradModeGuard {
     GradModeGuard(ModeGuard::new(NO_GRAD, true))
 }
 /// Turns recording on until the guard is dropped; inside inference mode it stays off, as in PyTorch.
+///
+/// ```
+/// let _off = torch::no_grad_guard();
+/// let _on = torch::enable_grad_guard();
+/// assert!(torch::is_grad_enabled());
+/// ```
 #[doc(alias = "torch.enable_grad")]
 pub fn enable_grad_guard() -> GradModeGuard {
     GradModeGuard(ModeGuard::new(NO_GRAD, false))
 }
 /// Turns recording on or off until the guard is dropped.
+///
+/// ```
+/// let x = torch::ones([2]).requires_grad_(true).clone();
+/// let _mode = torch::set_grad_enabled_guard(false);
+/// assert!(!(&x * 2.0).requires_grad());
+/// ```
 #[doc(alias = "torch.set_grad_enabled")]
 pub fn set_grad_enabled_guard(mode: bool) -> GradModeGuard {
     GradModeGuard(ModeGuard::new(NO_GRAD, !mode))
 }
 /// Inference mode (`mode` true) until the guard is dropped: nothing is recorded, and tensors made in it never can be. With
 /// `mode` false the opposite: recording is on inside, whatever is around.
+///
+/// ```
+/// let _inference = torch::inference_mode_guard(true);
+/// assert!(torch::is_inference_mode_enabled() && torch::ones([2]).is_inference());
+/// ```
 #[doc(alias = "torch.inference_mode")]
 #[doc(alias = "torch.autograd.grad_mode.inference_mode")]
 pub fn inference_mode_guard(mode: bool) -> GradModeGuard {
@@ -147,30 +177,60 @@ pub fn inference_mode_guard(mode: bool) -> GradModeGuard {
 }
 
 /// Sets the mode of this thread for good (PyTorch's function form).
+///
+/// ```
+/// torch::set_grad_enabled(false);
+/// assert!(!torch::is_grad_enabled());
+/// ```
 #[doc(alias = "torch.set_grad_enabled")]
 pub fn set_grad_enabled(mode: bool) {
     set(NO_GRAD, !mode);
 }
 
 /// Runs `f` without recording: `no_grad(|| ...)`.
+///
+/// ```
+/// let w = torch::ones([2]).requires_grad_(true).clone();
+/// torch::no_grad(|| w.mul_(3.0));
+/// assert_eq!(w.to_vec::<f32>(), [3.0, 3.0]);
+/// ```
 #[doc(alias = "torch.no_grad")]
 pub fn no_grad<R>(f: impl FnOnce() -> R) -> R {
     let _g = no_grad_guard();
     f()
 }
 /// Runs `f` with recording on.
+///
+/// ```
+/// let x = torch::ones([2]).requires_grad_(true).clone();
+/// let y = torch::no_grad(|| torch::enable_grad(|| &x * 2.0));
+/// assert!(y.requires_grad());
+/// ```
 #[doc(alias = "torch.enable_grad")]
 pub fn enable_grad<R>(f: impl FnOnce() -> R) -> R {
     let _g = enable_grad_guard();
     f()
 }
 /// Runs `f` with recording on or off.
+///
+/// ```
+/// use torch::autograd::grad_mode::with_grad_enabled;
+/// let x = torch::ones([2]).requires_grad_(true).clone();
+/// let training = false;
+/// assert!(!with_grad_enabled(training, || &x * 2.0).requires_grad());
+/// ```
 #[doc(alias = "torch.set_grad_enabled")]
 pub fn with_grad_enabled<R>(mode: bool, f: impl FnOnce() -> R) -> R {
     let _g = set_grad_enabled_guard(mode);
     f()
 }
 /// Runs `f` in inference mode.
+///
+/// ```
+/// let x = torch::ones([2]).requires_grad_(true).clone();
+/// let y = torch::inference_mode(|| &x * 2.0);
+/// assert!(y.is_inference() && !y.requires_grad());
+/// ```
 #[doc(alias = "torch.inference_mode")]
 pub fn inference_mode<R>(f: impl FnOnce() -> R) -> R {
     let _g = inference_mode_guard(true);

@@ -3,6 +3,17 @@
 use crate::{Result, Tensor};
 
 /// What a function that is differentiated may give: a tensor, several, or a `Result` of these.
+///
+/// ```
+/// use torch::autograd::functional::{Outputs, jacobian};
+/// fn first(f: impl Outputs) -> f32 {
+///     f.outputs().unwrap()[0].item()
+/// }
+/// let x = torch::tensor(2.0);
+/// assert_eq!((first(x.square()), first((x.clone(), x.exp())), first(Ok(x.clone()) as torch::Result<_>)), (4.0, 2.0, 2.0));
+/// let slopes = jacobian(|x| (x[0].square(), &x[0] * 3.0), &[x]);
+/// assert_eq!((slopes[0][0].item::<f32>(), slopes[1][0].item::<f32>()), (4.0, 3.0));
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not what a function to differentiate may give",
     label = "a tensor is wanted here",

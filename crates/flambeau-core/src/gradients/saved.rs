@@ -451,11 +451,40 @@ fn push(hooks: Hooks) -> SavedTensorsHooksGuard {
 }
 
 /// Saved tensors go through `pack` when they are saved and through `unpack` when backward needs them.
+///
+/// ```
+/// use std::any::Any;
+/// use std::sync::Arc;
+/// use torch::Tensor;
+/// use torch::autograd::graph::{PackedValue, saved_tensors_hooks};
+/// let x = torch::tensor(3.0).requires_grad_(true).clone();
+/// // twice the value: backward sees what `unpack` gives
+/// let pack = |t: &Tensor| Ok(Box::new(t.detach() * 2.0) as PackedValue);
+/// let unpack = |v: &(dyn Any + Send + Sync)| Ok(v.downcast_ref::<Tensor>().unwrap().clone());
+/// let hooks = saved_tensors_hooks(Arc::new(pack), Arc::new(unpack));
+/// let y = x.square();
+/// drop(hooks);
+/// y.backward();
+/// assert_eq!(x.grad().unwrap().item::<f32>(), 12.0);
+/// ```
 #[doc(alias = "torch.autograd.graph.saved_tensors_hooks")]
 pub fn saved_tensors_hooks(pack: PackHook, unpack: UnpackHook) -> SavedTensorsHooksGuard {
     push(Some((pack, unpack)))
 }
 /// Saves tensors as they are again, inside of [`saved_tensors_hooks`].
+///
+/// ```
+/// use torch::autograd::graph::{SavedTensorsHooksGuard, plain_saved_tensors, save_on_cpu};
+/// let x = torch::tensor(3.0).requires_grad_(true).clone();
+/// let copied: SavedTensorsHooksGuard = save_on_cpu();
+/// let y = {
+///     let _plain = plain_saved_tensors();
+///     x.square()
+/// };
+/// drop(copied);
+/// y.backward();
+/// assert_eq!(x.grad().unwrap().item::<f32>(), 6.0);
+/// ```
 #[doc(alias = "torch.autograd.graph.disable_saved_tensors_hooks")]
 pub fn plain_saved_tensors() -> SavedTensorsHooksGuard {
     push(None)

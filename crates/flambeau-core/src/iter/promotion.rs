@@ -79,6 +79,10 @@ pub fn promote_types(a: DType, b: DType) -> Result<DType> {
 }
 
 /// Whether values of `from` may be written to a tensor of `to` without an explicit cast (`torch.can_cast`).
+///
+/// ```
+/// assert!(torch::can_cast(torch::int64, torch::float32) && !torch::can_cast(torch::float32, torch::int64));
+/// ```
 pub fn can_cast(from: DType, to: DType) -> bool {
     if from.is_complex() && !to.is_complex() {
         return false;
@@ -92,6 +96,10 @@ pub fn can_cast(from: DType, to: DType) -> bool {
 static DEFAULT: AtomicU8 = AtomicU8::new(DType::F32 as u8);
 
 /// The dtype of new floating tensors (`torch.get_default_dtype`).
+///
+/// ```
+/// assert_eq!(torch::get_default_dtype(), torch::float32);
+/// ```
 #[inline]
 pub fn default_dtype() -> DType {
     match DEFAULT.load(Ordering::Relaxed) {

@@ -8,6 +8,13 @@ use crate::types::scalar::Scalar;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 /// What happens at an operator without a deterministic implementation.
+///
+/// ```
+/// use torch::{DeterministicMode, get_deterministic_debug_mode, set_deterministic_debug_mode};
+/// assert_eq!(get_deterministic_debug_mode(), DeterministicMode::Default);
+/// set_deterministic_debug_mode(DeterministicMode::Warn);
+/// assert!(torch::is_deterministic_algorithms_warn_only_enabled());
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DeterministicMode {
     /// Nothing.
@@ -28,6 +35,12 @@ static WARNED: crate::types::order::Mutex<Vec<String>> = crate::types::order::Mu
 ///
 /// On the CPU it concerns `put_` without `accumulate` and `max_unpool` (several values for one place), and memory without
 /// content (`empty` and its like), which is filled with NaN or the largest number.
+///
+/// ```
+/// torch::use_deterministic_algorithms(true, false);
+/// assert!(torch::are_deterministic_algorithms_enabled());
+/// assert!(torch::empty([2]).isnan().all().item::<bool>());
+/// ```
 #[doc(alias = "torch.use_deterministic_algorithms")]
 pub fn use_deterministic_algorithms(on: bool, warn_only: bool) {
     set_deterministic_debug_mode(match (on, warn_only) {
@@ -62,6 +75,12 @@ pub fn is_deterministic_algorithms_warn_only_enabled() -> bool {
 }
 
 /// Whether warnings appear each time, not only the first.
+///
+/// ```
+/// assert!(!torch::is_warn_always_enabled());
+/// torch::set_warn_always(true);
+/// assert!(torch::is_warn_always_enabled());
+/// ```
 #[doc(alias = "torch.set_warn_always")]
 pub fn set_warn_always(on: bool) {
     WARN_ALWAYS.store(on, Ordering::Relaxed);
@@ -122,6 +141,12 @@ pub fn fill_uninitialized_memory() -> bool {
     FILL.load(Ordering::Relaxed)
 }
 /// Sets [`fill_uninitialized_memory`].
+///
+/// ```
+/// use torch::utils::deterministic;
+/// deterministic::set_fill_uninitialized_memory(false);
+/// assert!(!deterministic::fill_uninitialized_memory());
+/// ```
 pub fn set_fill_uninitialized_memory(on: bool) {
     FILL.store(on, Ordering::Relaxed);
 }

@@ -19,6 +19,14 @@ pub fn get_default_device() -> Device {
     DEVICE.get().unwrap_or(Device::Cpu)
 }
 /// Sets [`get_default_device`] for this thread; `None` for the CPU.
+///
+/// ```
+/// use torch::Device;
+/// torch::set_default_device(Device::Meta);
+/// assert_eq!(torch::ones([2]).device(), Device::Meta);
+/// torch::set_default_device(None);
+/// assert_eq!(torch::get_default_device(), Device::Cpu);
+/// ```
 #[doc(alias = "torch.set_default_device")]
 pub fn set_default_device(d: impl Into<Option<Device>>) {
     DEVICE.set(d.into());
@@ -45,6 +53,13 @@ static PRECISION: AtomicU8 = AtomicU8::new(0);
 /// Allows less exact products of float32 matrices where that is faster. With [`MatmulPrecision::Medium`] the factors of large
 /// products are rounded to bfloat16, and products summed in float32, on processors with an instruction for it (AVX512-BF16: twice the
 /// rate). Others have nothing faster to offer and stay exact; so do small products, products with vectors, and `High` everywhere.
+///
+/// ```
+/// use torch::{MatmulPrecision, get_float32_matmul_precision, set_float32_matmul_precision};
+/// assert_eq!(get_float32_matmul_precision(), MatmulPrecision::Highest);
+/// set_float32_matmul_precision(MatmulPrecision::Medium);
+/// assert_eq!(get_float32_matmul_precision().name(), "medium");
+/// ```
 #[doc(alias = "torch.set_float32_matmul_precision")]
 pub fn set_float32_matmul_precision(p: MatmulPrecision) {
     PRECISION.store(p as u8, Ordering::Relaxed);
@@ -103,6 +118,12 @@ pub fn set_flush_denormal(on: bool) -> bool {
 }
 
 /// What the library is built of (`torch.__config__`).
+///
+/// ```
+/// use torch::__config__;
+/// assert!(__config__::show().contains(__config__::capability()));
+/// assert!(__config__::parallel_info().contains("get_num_threads"));
+/// ```
 #[doc(alias = "torch.__config__")]
 pub mod config {
     use super::*;

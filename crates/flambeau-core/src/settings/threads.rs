@@ -9,6 +9,11 @@ pub fn get_num_threads() -> usize {
 }
 
 /// Sets the number of threads that one operator may use, the caller's included. Panics on 0.
+///
+/// ```
+/// torch::set_num_threads(2);
+/// assert_eq!(torch::get_num_threads(), 2);
+/// ```
 #[track_caller]
 #[doc(alias = "torch.set_num_threads")]
 pub fn set_num_threads(count: usize) {

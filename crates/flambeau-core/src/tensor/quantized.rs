@@ -16,6 +16,15 @@ use std::fmt;
 use std::sync::Arc;
 
 /// How integers stand for numbers: with one scale and zero point or one for each place of a dimension (`torch.qscheme`).
+///
+/// ```
+/// use torch::ao::quantization::{ObserverClass, ObserverSpec, QScheme};
+/// let spec = ObserverSpec::new(ObserverClass::MinMax).qscheme(QScheme::PerTensorSymmetric).dtype(torch::DType::QI8);
+/// let observer = spec.build();
+/// observer.observe(&torch::tensor([-1.0, 3.0]));
+/// // zero stays in the middle
+/// assert_eq!(observer.calculate_qparams().1.item::<i64>(), 0);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 #[doc(alias = "torch.qscheme")]
 pub enum QScheme {

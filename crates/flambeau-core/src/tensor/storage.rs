@@ -428,6 +428,19 @@ pub enum MapMode {
 /// A file as memory: pages are read when they are first used. Storages are parts of it and keep it alive.
 ///
 /// The bytes of two storages never overlap, since each storage has a lock of its own.
+///
+/// ```
+/// use torch::serialization::{MapMode, MappedFile};
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("numbers");
+/// std::fs::write(&path, 1.5f32.to_le_bytes())?;
+/// // SAFETY: nobody else knows the file.
+/// let map = unsafe { MappedFile::open(&path, MapMode::Private)? };
+/// let part = map.storage(0, 4)?.expect("a map begins at a page");
+/// assert_eq!((map.len(), part.nbytes()), (4, 4));
+/// assert!(map.storage(0, 4).is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct MappedFile {
     file: File,
     map: Option<Arc<memmap2::MmapMut>>,

@@ -5,6 +5,14 @@ use std::cell::Cell;
 use std::sync::PoisonError;
 
 /// A set of print settings.
+///
+/// ```
+/// use torch::options::PrintOptions;
+/// use torch::{Profile, printoptions};
+/// let x = torch::tensor([0.12345]);
+/// let short = printoptions(PrintOptions::new().profile(Profile::Short), || x.to_string());
+/// assert_eq!(short, "tensor([0.12])");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Profile {
     /// 4 digits, summaries above 1000 elements, 3 items at each edge, 80 columns.
@@ -127,6 +135,13 @@ thread_local! {
 }
 
 /// Changes how tensors are printed, in all threads; inside of [`printoptions`], for that closure only.
+///
+/// ```
+/// use torch::options::PrintOptions;
+/// torch::set_printoptions(PrintOptions::new().precision(1));
+/// assert_eq!(torch::tensor([0.125]).to_string(), "tensor([0.1])");
+/// assert_eq!(torch::get_printoptions().precision, 1);
+/// ```
 #[doc(alias = "torch.set_printoptions")]
 pub fn set_printoptions(o: impl Into<PrintOptions>) {
     let o = o.into();

@@ -141,6 +141,12 @@ fn part(v: f64) -> String {
 
 /// Python's `repr` of a value.
 ///
+/// ```
+/// use torch::library::{Value, repr};
+/// assert_eq!(repr(&Value::Tuple(vec![1.into(), "a".into(), Value::None, true.into()]))?, "(1, 'a', None, True)");
+/// # Ok::<(), torch::Error>(())
+/// ```
+///
 /// # Errors
 /// When a tensor's elements cannot be read.
 pub fn repr(v: &Value) -> Result<String> {

@@ -5,6 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 /// What went wrong, coarsely. Python's exception classes map onto these (`RuntimeError` onto several).
+///
+/// ```
+/// use torch::ErrorKind;
+/// let e = torch::ops::sum(&torch::ones([2, 3]), Some(&[5]), false, None).unwrap_err();
+/// assert_eq!(e.kind(), ErrorKind::Index);
+/// assert_eq!(e.kind().class_name(), "IndexError");
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -140,6 +147,18 @@ fn calls() -> Option<Arc<str>> {
 }
 
 /// `Result` with [`Error`].
+///
+/// ```
+/// fn mean(x: &[f32]) -> torch::Result<f32> {
+///     if x.is_empty() {
+///         return Err(torch::Error::value("no numbers"));
+///     }
+///     Ok(torch::tensor(x.to_vec()).mean().item::<f32>())
+/// }
+/// assert_eq!(mean(&[1.0, 3.0])?, 2.0);
+/// assert_eq!(mean(&[]).unwrap_err().message(), "no numbers");
+/// # Ok::<(), torch::Error>(())
+/// ```
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 macro_rules! constructors {

@@ -9,6 +9,18 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// A random number generator: mt19937 with PyTorch's streams. A handle; clones share the state.
+///
+/// ```
+/// use torch::Generator;
+/// use torch::options::RandnOptions;
+/// let generator = Generator::new();
+/// generator.manual_seed(3);
+/// let drawn = || torch::randn_with([2], RandnOptions::new().generator(&generator)).to_vec::<f32>();
+/// let first = drawn();
+/// assert_ne!(drawn(), first);
+/// generator.manual_seed(3);
+/// assert_eq!(drawn(), first);
+/// ```
 #[derive(Clone)]
 pub struct Generator(Arc<State>);
 
@@ -172,6 +184,11 @@ impl Drop for ThreadGenerator {
 }
 
 /// The generator that is used where none is given: one for the program, except on threads with [`thread_generator`].
+///
+/// ```
+/// torch::manual_seed(7);
+/// assert_eq!(torch::default_generator().initial_seed(), 7);
+/// ```
 pub fn default_generator() -> &'static Generator {
     if let Some(own) = OWN.get() {
         return own;
@@ -181,6 +198,13 @@ pub fn default_generator() -> &'static Generator {
 }
 
 /// Seeds the default generator (`torch.manual_seed`).
+///
+/// ```
+/// torch::manual_seed(0);
+/// let first = torch::rand([3]);
+/// torch::manual_seed(0);
+/// assert!(torch::equal(&torch::rand([3]), &first));
+/// ```
 pub fn manual_seed(seed: u64) -> Generator {
     (SEEDED.get().copied().unwrap_or(|_| ()))(seed);
     default_generator().manual_seed(seed).clone()
@@ -189,15 +213,29 @@ pub fn manual_seed(seed: u64) -> Generator {
 pub static SEEDED: OnceLock<fn(u64)> = OnceLock::new();
 
 /// The default generator's seed.
+///
+/// ```
+/// torch::manual_seed(5);
+/// assert_eq!(torch::initial_seed(), 5);
+/// ```
 pub fn initial_seed() -> u64 {
     default_generator().initial_seed()
 }
 /// Seeds the default generator from the operating system.
+///
+/// ```
+/// assert_eq!(torch::seed(), torch::initial_seed());
+/// ```
 pub fn seed() -> u64 {
     default_generator().seed()
 }
 
 /// Runs `f`, and puts the default generator's state back afterwards, however `f` ends.
+///
+/// ```
+/// let inside = torch::random::fork_rng(|| torch::rand([2]));
+/// assert!(torch::equal(&torch::rand([2]), &inside));
+/// ```
 #[doc(alias = "torch.random.fork_rng")]
 pub fn fork_rng<R>(f: impl FnOnce() -> R) -> R {
     struct Restore(Vec<u8>);

@@ -1,6 +1,13 @@
 //! Layouts and memory formats.
 
 /// How a tensor's elements are stored (`torch.layout`).
+///
+/// ```
+/// use torch::{Layout, prelude::*};
+/// let x = torch::eye(2);
+/// assert_eq!((x.layout(), x.to_sparse().layout()), (Layout::Strided, Layout::SparseCoo));
+/// assert_eq!(Layout::SparseCoo.name(), "sparse_coo");
+/// ```
 #[doc(alias = "torch.layout")]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Layout {
@@ -42,6 +49,13 @@ impl Layout {
 }
 
 /// Order of dimensions in memory (`torch.memory_format`).
+///
+/// ```
+/// use torch::MemoryFormat;
+/// let x = torch::zeros([1, 3, 4, 5]);
+/// let images = x.to(MemoryFormat::ChannelsLast);
+/// assert_eq!((x.strides(), images.strides()), (&[60, 20, 5, 1][..], &[60, 1, 15, 3][..]));
+/// ```
 #[doc(alias = "torch.memory_format")]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum MemoryFormat {

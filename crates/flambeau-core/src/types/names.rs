@@ -7,6 +7,12 @@ use std::fmt;
 use std::sync::Arc;
 
 /// The name of one dimension; none where the dimension has none, which matches every name.
+///
+/// ```
+/// use torch::DimName;
+/// let all: Vec<DimName> = torch::zeros([2, 3]).rename(["N", "C"]).names().0;
+/// assert_eq!(all[0].as_deref(), Some("N"));
+/// ```
 pub type DimName = Option<Arc<str>>;
 
 /// What an operator makes of the names of its arguments' dimensions: the key `names` of its row.
@@ -50,6 +56,13 @@ pub enum NameRule {
 }
 
 /// Names of all dimensions of a tensor.
+///
+/// ```
+/// use torch::Names;
+/// let x = torch::zeros([2, 3]).rename([Some("N"), None]);
+/// let names: Names = x.names();
+/// assert_eq!((names.0[0].as_deref(), names.0[1].as_deref()), (Some("N"), None));
+/// ```
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Names(pub Vec<DimName>);
 
@@ -299,6 +312,14 @@ impl<const N: usize> PartialEq<[Option<&str>; N]> for Names {
 pub const ELLIPSIS: &str = "...";
 
 /// Lists of names: `["N", "C"]`, `[Some("N"), None]`, one name, or `None`.
+///
+/// ```
+/// use torch::IntoNames;
+/// fn count(names: impl IntoNames) -> usize {
+///     names.into_names().0.len()
+/// }
+/// assert_eq!((count(["N", "C"]), count("N"), count([Some("N"), None])), (2, 1, 2));
+/// ```
 pub trait IntoNames {
     /// As a list.
     fn into_names(self) -> Names;

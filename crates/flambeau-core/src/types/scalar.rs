@@ -6,6 +6,13 @@ use half::{bf16, f16};
 use num_complex::Complex;
 
 /// A bool, integer, float or complex number.
+///
+/// ```
+/// use torch::Scalar;
+/// let all = [Scalar::from(true), 3.into(), 1.5.into()];
+/// assert_eq!(all.map(Scalar::to_f64), [1.0, 3.0, 1.5]);
+/// assert_eq!((all[1].dtype(), all[2].dtype()), (torch::int64, torch::float64));
+/// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Scalar {
     /// bool

@@ -7,6 +7,12 @@ use crate::types::scalar::Scalar;
 use std::fmt;
 
 /// Limits of a floating dtype; of a complex one, those of its parts. See [`finfo`].
+///
+/// ```
+/// use torch::FInfo;
+/// let half: FInfo = torch::finfo(torch::float16);
+/// assert_eq!((half.bits, half.max, half.eps), (16, 65504.0, 2f64.powi(-10)));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FInfo {
     /// Bits of a number.
@@ -35,6 +41,12 @@ pub struct FInfo {
 }
 
 /// Limits of an integer dtype. See [`iinfo`].
+///
+/// ```
+/// use torch::IInfo;
+/// let byte: IInfo = torch::iinfo(torch::uint8);
+/// assert_eq!((byte.bits, byte.min, byte.max), (8, 0, 255));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IInfo {
     /// Bits of a number.

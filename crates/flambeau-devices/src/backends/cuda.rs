@@ -1,5 +1,19 @@
 //! `torch.backends.cuda`: which kernels products, transforms and attention may use. Which attention runs is a switch that holds on the
 //! CPU too.
+//!
+//! ```
+//! use torch::backends::cuda;
+//!
+//! assert!(!cuda::is_built() && !cuda::is_ck_sdpa_available());
+//! cuda::allow_fp16_bf16_reduction_math_sdp(true);
+//! assert!(cuda::fp16_bf16_reduction_math_sdp_allowed());
+//! // a device says how many bytes cuBLAS wants, until the program does
+//! assert!(cuda::try_cublas_workspace_size(None).is_err());
+//! assert_eq!(cuda::try_cublas_workspace_size(Some(1 << 22))?, 1 << 22);
+//! assert_eq!(cuda::try_cublaslt_workspace_size(None)?, 1 << 20);
+//! assert_eq!(cuda::try_blas_workspace_size(None, Some("cublaslt".into()))?, 1 << 20);
+//! # Ok::<(), torch::Error>(())
+//! ```
 
 use crate::table::answers;
 use flambeau_core::types::device::Device;
@@ -61,6 +75,23 @@ answers! { "torch.backends.cuda", NAMES {
 } }
 
 /// Arguments of attention, for the question which kernel can take them.
+///
+/// ```
+/// use torch::backends::cuda::{self, SDPAParams};
+/// let x = torch::zeros([1, 2, 8, 16]);
+/// let params = SDPAParams {
+///     query: x.clone(),
+///     key: x.clone(),
+///     value: x,
+///     attn_mask: None,
+///     dropout: 0.0,
+///     is_causal: true,
+///     enable_gqa: false,
+/// };
+/// // these kernels are for CUDA devices
+/// assert!(!cuda::can_use_flash_attention(&params, false) && !cuda::can_use_cudnn_attention(&params, false));
+/// assert!(!cuda::can_use_efficient_attention(&params, false) && !cuda::is_flash_attention_available());
+/// ```
 #[derive(Clone, Debug)]
 pub struct SDPAParams {
     /// What asks.
@@ -104,6 +135,13 @@ pub fn can_use_cudnn_attention(params: &SDPAParams, debug: bool) -> bool {
     on_cuda(params, debug)
 }
 /// Runs a closure with these kinds of attention alone; the older name of [`sdpa_kernel`](flambeau_nn::attention::sdpa_kernel_guard).
+///
+/// ```
+/// use torch::backends::cuda;
+/// let allowed = || (cuda::flash_sdp_enabled(), cuda::math_sdp_enabled());
+/// assert_eq!(cuda::sdp_kernel(true, false, false, false, allowed), (true, false));
+/// assert_eq!(allowed(), (true, true));
+/// ```
 pub fn sdp_kernel<R>(
     enable_flash: bool,
     enable_math: bool,
@@ -159,6 +197,14 @@ static ROCM: Choice = Choice {
 };
 /// Which library multiplies matrices on a CUDA device; with a name, chooses it.
 ///
+/// ```
+/// use torch::backends::cuda::preferred_blas_library;
+/// let chosen = preferred_blas_library(Some("cublaslt"))?;
+/// assert_eq!(preferred_blas_library(None)?, chosen);
+/// assert!(preferred_blas_library(Some("none of these")).is_err());
+/// # Ok::<(), torch::Error>(())
+/// ```
+///
 /// # Errors
 /// A name of no library.
 pub fn preferred_blas_library(backend: Option<&str>) -> Result<&'static str> {
@@ -166,12 +212,26 @@ pub fn preferred_blas_library(backend: Option<&str>) -> Result<&'static str> {
 }
 /// Which library decomposes matrices on a CUDA device; with a name, chooses it.
 ///
+/// ```
+/// use torch::backends::cuda::preferred_linalg_library;
+/// let chosen = preferred_linalg_library(Some("cusolver"))?;
+/// assert_eq!(preferred_linalg_library(None)?, chosen);
+/// # Ok::<(), torch::Error>(())
+/// ```
+///
 /// # Errors
 /// A name of no library.
 pub fn preferred_linalg_library(backend: Option<&str>) -> Result<&'static str> {
     LINALG.ask(backend)
 }
 /// Which library computes attention on AMD's devices; with a name, chooses it.
+///
+/// ```
+/// use torch::backends::cuda::preferred_rocm_fa_library;
+/// assert_eq!(preferred_rocm_fa_library(None)?, preferred_rocm_fa_library(None)?);
+/// assert!(preferred_rocm_fa_library(Some("none of these")).is_err());
+/// # Ok::<(), torch::Error>(())
+/// ```
 ///
 /// # Errors
 /// A name of no library.
@@ -196,6 +256,13 @@ pub mod matmul {
     }
     /// Whether float32 factors may be rounded to TensorFloat-32: another view of
     /// [`get_float32_matmul_precision`], as in PyTorch.
+    ///
+    /// ```
+    /// use torch::backends::cuda::matmul;
+    /// assert!(!matmul::allow_tf32());
+    /// matmul::set_allow_tf32(true);
+    /// assert!(matmul::allow_tf32());
+    /// ```
     pub fn allow_tf32() -> bool {
         get_float32_matmul_precision() != MatmulPrecision::Highest
     }
@@ -251,6 +318,12 @@ pub mod cufft_plan_cache {
         }
     }
     /// The plans of a device.
+    ///
+    /// ```
+    /// use torch::backends::cuda::cufft_plan_cache;
+    /// // no CUDA device
+    /// assert!(cufft_plan_cache::try_of_device(0).is_err());
+    /// ```
     ///
     /// # Errors
     /// There is no such device.

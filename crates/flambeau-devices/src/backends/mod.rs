@@ -45,6 +45,13 @@ pub mod mkl {
     } }
     /// Lets MKL say what is called within a closure.
     ///
+    /// ```
+    /// use torch::backends::mkl;
+    /// assert_eq!(mkl::verbose(mkl::VERBOSE_OFF, || 1 + 1)?, 2);
+    /// assert!(!mkl::is_available() && mkl::verbose(mkl::VERBOSE_ON, || ()).is_err());
+    /// # Ok::<(), torch::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Any level but [`VERBOSE_OFF`]: MKL is not there.
     pub fn verbose<R>(level: i64, f: impl FnOnce() -> R) -> flambeau_core::Result<R> {
@@ -153,6 +160,11 @@ pub mod nnpack {
         fn set_flags(_enabled: bool) -> bool { ENABLED.swap(_enabled, Ordering::Relaxed) }
     } }
     /// Runs a closure with NNPACK allowed or not.
+    ///
+    /// ```
+    /// use torch::backends::nnpack;
+    /// assert!(!nnpack::flags(false, nnpack::is_available));
+    /// ```
     pub fn flags<R>(enabled: bool, f: impl FnOnce() -> R) -> R {
         let before = set_flags(enabled);
         let r = f();
@@ -190,6 +202,12 @@ pub mod opt_einsum {
         false
     }
     /// Asks for an order to be looked for.
+    ///
+    /// ```
+    /// use torch::backends::opt_einsum;
+    /// assert!(!opt_einsum::is_available() && !opt_einsum::enabled() && opt_einsum::strategy().is_none());
+    /// assert!(opt_einsum::try_set_enabled(false).is_ok() && opt_einsum::try_set_enabled(true).is_err());
+    /// ```
     ///
     /// # Errors
     /// `true`: the package is not there.

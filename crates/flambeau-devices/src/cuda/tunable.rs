@@ -1,5 +1,32 @@
 //! `torch.cuda.tunable`: which of several kernels for a product is fastest, found by trying. The switches can be set and read; without a
 //! device nothing is tried.
+//!
+//! ```
+//! use torch::cuda::tunable::{self, DynamicDims};
+//!
+//! assert!(!tunable::is_enabled() && tunable::tuning_is_enabled() && !tunable::record_untuned_is_enabled());
+//! tunable::enable(true);
+//! tunable::tuning_enable(false);
+//! tunable::record_untuned_enable(true);
+//! tunable::wildcard_fallback_enable(true);
+//! assert!(tunable::is_enabled() && !tunable::tuning_is_enabled() && tunable::wildcard_fallback_is_enabled());
+//! tunable::set_max_tuning_duration(50);
+//! tunable::set_max_tuning_iterations(20);
+//! tunable::set_rotating_buffer_size(64);
+//! tunable::set_cublaslt_requested_algo_count(4);
+//! assert_eq!((tunable::get_max_tuning_duration(), tunable::get_max_tuning_iterations()), (50, 20));
+//! assert_eq!((tunable::get_rotating_buffer_size(), tunable::get_cublaslt_requested_algo_count()), (64, 4));
+//! tunable::set_filename("results.csv".into());
+//! tunable::set_numerical_check_tolerances(true, 1e-5, 1e-5);
+//! assert_eq!(tunable::get_filename(), "results.csv");
+//! let rows = DynamicDims { m: true, ..DynamicDims::default() };
+//! let found = tunable::dynamic_dims_mask(rows, tunable::get_results);
+//! assert!(found.is_empty() && tunable::get_validators().is_empty());
+//! // without a device
+//! assert!(tunable::try_read_file().is_err());
+//! assert!(tunable::try_tune_gemm_in_file("untuned.csv".into()).is_err());
+//! assert!(tunable::try_mgpu_tune_gemm_in_file("untuned*.csv".into(), 2).is_err());
+//! ```
 
 use super::absent;
 use crate::table::answers;

@@ -115,6 +115,17 @@ pub fn try_all_gather(tensor_list: &[Tensor], tensor: &Tensor, options: Collecti
 }
 /// Gives every rank the tensors of all as one, along the first dimension.
 ///
+/// ```
+/// use torch::distributed::{self, run_in_threads};
+///
+/// let all = run_in_threads(2, |rank| {
+///     let out = torch::zeros([4]);
+///     distributed::all_gather_into_tensor(&out, &torch::tensor([rank as f32, 10.0]));
+///     out.to_vec::<f32>()
+/// });
+/// assert_eq!(all[0], [0.0, 10.0, 1.0, 10.0]);
+/// ```
+///
 /// # Errors
 /// An output that is not as large as all of them, another dtype, and those of [`try_broadcast`].
 #[doc(alias = "torch.distributed.all_gather_into_tensor")]
@@ -187,6 +198,17 @@ pub fn try_all_gather_into_tensor(
 }
 /// [`try_all_gather`] of several tensors at once: each list of `output_tensor_lists` is of one rank.
 ///
+/// ```
+/// use torch::distributed::{self, run_in_threads};
+///
+/// let all = run_in_threads(2, |rank| {
+///     let out = [vec![torch::zeros([1]), torch::zeros([2])], vec![torch::zeros([1]), torch::zeros([2])]];
+///     distributed::all_gather_coalesced(&out, &[torch::full([1], rank as f32), torch::ones([2])]);
+///     [out[0][0].item::<f32>(), out[1][0].item::<f32>()]
+/// });
+/// assert_eq!(all, [[0.0, 1.0], [0.0, 1.0]]);
+/// ```
+///
 /// # Errors
 /// Those of [`try_all_gather`].
 #[doc(alias = "torch.distributed.all_gather_coalesced")]
@@ -251,6 +273,19 @@ pub fn try_all_gather_coalesced(
 }
 
 /// Tensors as an option takes them: a vector, an array, or a slice.
+///
+/// ```
+/// use torch::distributed::{GatherOptions, gather_with, run_in_threads};
+///
+/// let got = run_in_threads(2, |rank| {
+///     let list = [torch::zeros([1]), torch::zeros([1])];
+///     let options = GatherOptions::new().dst(1);
+///     let options = if rank == 1 { options.gather_list(&list[..]) } else { options };
+///     gather_with(&torch::tensor([rank as f32 + 5.0]), options);
+///     list[1].item::<f32>()
+/// });
+/// assert_eq!(got, [0.0, 6.0]);
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct TensorList(pub(crate) Vec<Tensor>);
 impl IntoArg<TensorList> for Vec<Tensor> {
@@ -284,6 +319,19 @@ pub struct GatherOptions {
     pub(crate) async_op: bool,
 }
 /// Gives one rank the tensors of all.
+///
+/// ```
+/// use torch::distributed::{GatherOptions, gather_with, run_in_threads};
+///
+/// let got = run_in_threads(2, |rank| {
+///     let list = [torch::zeros([1]), torch::zeros([1])];
+///     let options = GatherOptions::new();
+///     let options = if rank == 0 { options.gather_list(list.to_vec()) } else { options };
+///     gather_with(&torch::tensor([rank as f32 + 5.0]), options);
+///     [list[0].item::<f32>(), list[1].item::<f32>()]
+/// });
+/// assert_eq!(got, [[5.0, 6.0], [0.0, 0.0]]);
+/// ```
 ///
 /// # Errors
 /// A list on the wrong rank or of another length, other dtypes or sizes than the tensor's, and those of [`try_broadcast`].
@@ -348,6 +396,18 @@ pub struct ScatterOptions {
     pub(crate) async_op: bool,
 }
 /// Gives every rank one of a rank's tensors.
+///
+/// ```
+/// use torch::distributed::{ScatterOptions, run_in_threads, scatter_with};
+///
+/// let got = run_in_threads(2, |rank| {
+///     let (mine, options) = (torch::zeros([1]), ScatterOptions::new());
+///     let parts = vec![torch::tensor([5.0]), torch::tensor([6.0])];
+///     scatter_with(&mine, if rank == 0 { options.scatter_list(parts) } else { options });
+///     mine.item::<f32>()
+/// });
+/// assert_eq!(got, [5.0, 6.0]);
+/// ```
 ///
 /// # Errors
 /// A list on the wrong rank or of another length, other dtypes or sizes than the tensor's, and those of [`try_broadcast`].
@@ -433,6 +493,17 @@ fn splits(given: Option<Vec<i64>>, t: &Tensor, n: i64) -> Result<Vec<usize>> {
 }
 /// Gives every rank a part of the rows of every rank's tensor.
 ///
+/// ```
+/// use torch::distributed::{all_to_all_single, run_in_threads};
+///
+/// let got = run_in_threads(2, |rank| {
+///     let (out, r) = (torch::zeros([2]), rank as f32);
+///     all_to_all_single(&out, &torch::tensor([10.0 * r, 10.0 * r + 1.0]));
+///     out.to_vec::<f32>()
+/// });
+/// assert_eq!(got, [[0.0, 10.0], [1.0, 11.0]]);
+/// ```
+///
 /// # Errors
 /// Rows that do not divide, split sizes that do not fit, different dtypes, and those of [`try_broadcast`].
 #[doc(alias = "torch.distributed.all_to_all_single")]
@@ -474,6 +545,17 @@ pub fn try_all_to_all_single(output: &Tensor, input: &Tensor, options: AllToAllO
     )
 }
 /// Gives every rank one of every rank's tensors; all have the same sizes.
+///
+/// ```
+/// use torch::distributed::{all_to_all, run_in_threads};
+///
+/// let got = run_in_threads(2, |rank| {
+///     let out = [torch::zeros([1]), torch::zeros([1])];
+///     all_to_all(&out, &[torch::full([1], rank as f32), torch::full([1], rank as f32 + 10.0)]);
+///     [out[0].item::<f32>(), out[1].item::<f32>()]
+/// });
+/// assert_eq!(got, [[0.0, 1.0], [10.0, 11.0]]);
+/// ```
 ///
 /// # Errors
 /// Lists that are not as long as the group, different sizes or dtypes, and those of [`try_broadcast`].

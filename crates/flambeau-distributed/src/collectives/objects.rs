@@ -92,6 +92,17 @@ pub fn try_all_gather_object(object: &Node, options: ObjectOptions) -> Result<Ve
 }
 /// The values of all ranks for one of them, the others get none.
 ///
+/// ```
+/// use torch::distributed::{gather_object, run_in_threads};
+/// use torch::serialization::Tree;
+///
+/// let got = run_in_threads(2, |rank| {
+///     let all = gather_object(&Tree::Int(rank as i64), 1);
+///     all.map(|l| l.iter().filter_map(|v| v.as_i64()).collect::<Vec<_>>())
+/// });
+/// assert_eq!(got, [None, Some(vec![0, 1])]);
+/// ```
+///
 /// # Errors
 /// As [`try_all_gather_object`].
 #[doc(alias = "torch.distributed.gather_object")]
@@ -120,6 +131,18 @@ pub fn try_gather_object(
     list.iter().zip(&sizes).map(read).collect::<Result<Vec<_>>>().map(Some)
 }
 /// Replaces a list's values by those of one rank's; the lists are equally long.
+///
+/// ```
+/// use torch::distributed::{broadcast_object_list, run_in_threads};
+/// use torch::serialization::Tree;
+///
+/// let got = run_in_threads(2, |rank| {
+///     let mut list = vec![if rank == 0 { Tree::Str("settings".into()) } else { Tree::None }];
+///     broadcast_object_list(&mut list, 0);
+///     list[0].as_str().map(str::to_owned)
+/// });
+/// assert_eq!(got[1].as_deref(), Some("settings"));
+/// ```
 ///
 /// # Errors
 /// As [`try_all_gather_object`].
@@ -165,6 +188,17 @@ fn cut(b: &[u8], sizes: &[usize], weights_only: bool) -> Result<Vec<Node>> {
     sizes.iter().map(one).collect()
 }
 /// Gives every rank one of a rank's values.
+///
+/// ```
+/// use torch::distributed::{run_in_threads, scatter_object_list};
+/// use torch::serialization::Tree;
+///
+/// let got = run_in_threads(2, |rank| {
+///     let parts = [Tree::Int(5), Tree::Int(6)];
+///     scatter_object_list((rank == 0).then_some(&parts[..]), 0).and_then(|v| v.as_i64())
+/// });
+/// assert_eq!(got, [Some(5), Some(6)]);
+/// ```
 ///
 /// # Errors
 /// A list that is not as long as the group, and as [`try_all_gather_object`].
@@ -213,6 +247,22 @@ pub fn try_scatter_object_list(
     load(part(&crate::bytes::read(&own)?, 0, n)?, options.weights_only).map(Some)
 }
 /// Sends values to one rank.
+///
+/// ```
+/// use torch::distributed::{recv_object_list, run_in_threads, send_object_list};
+/// use torch::serialization::Tree;
+///
+/// let got = run_in_threads(2, |rank| {
+///     let mut list = vec![Tree::None];
+///     if rank == 0 {
+///         send_object_list(&[Tree::Int(7)], 1);
+///     } else {
+///         recv_object_list(&mut list, 0);
+///     }
+///     list[0].as_i64()
+/// });
+/// assert_eq!(got, [None, Some(7)]);
+/// ```
 ///
 /// # Errors
 /// Values that cannot be written, and those of [`try_send`](super::try_send).

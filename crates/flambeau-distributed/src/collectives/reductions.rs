@@ -119,6 +119,17 @@ fn tidy(dtype: flambeau_core::DType, b: &mut [u8]) {
 }
 /// [`try_all_reduce`] of several tensors of one dtype as if they were one.
 ///
+/// ```
+/// use torch::distributed::{all_reduce_coalesced, run_in_threads};
+///
+/// let sums = run_in_threads(2, |rank| {
+///     let both = [torch::full([1], rank as f32), torch::ones([1])];
+///     all_reduce_coalesced(&both);
+///     [both[0].item::<f32>(), both[1].item::<f32>()]
+/// });
+/// assert_eq!(sums, [[1.0, 2.0], [1.0, 2.0]]);
+/// ```
+///
 /// # Errors
 /// Those of [`try_all_reduce`], different dtypes, no tensors.
 #[doc(alias = "torch.distributed.all_reduce_coalesced")]
@@ -157,6 +168,17 @@ pub fn try_all_reduce_coalesced(tensors: &[Tensor], options: ReduceOptions) -> R
 }
 /// Reduces the ranks' tensors into that of one rank. The others' are left reduced in parts, as gloo leaves them.
 ///
+/// ```
+/// use torch::distributed::{reduce, run_in_threads};
+///
+/// let sums = run_in_threads(3, |rank| {
+///     let t = torch::tensor([rank as f32]);
+///     reduce(&t, 1);
+///     t.item::<f32>()
+/// });
+/// assert_eq!(sums[1], 3.0);
+/// ```
+///
 /// # Errors
 /// Those of [`try_all_reduce`], a rank that is none of the group's.
 #[doc(alias = "torch.distributed.reduce")]
@@ -183,6 +205,17 @@ pub fn try_reduce(tensor: &Tensor, dst: impl Into<Peer>, options: ReduceOptions)
     })
 }
 /// Reduces lists of tensors, one for each rank, and gives each rank its own.
+///
+/// ```
+/// use torch::distributed::{reduce_scatter, run_in_threads};
+///
+/// let sums = run_in_threads(2, |rank| {
+///     let (out, r) = (torch::zeros([1]), rank as f32);
+///     reduce_scatter(&out, &[torch::full([1], r), torch::full([1], 10.0 * r)]);
+///     out.item::<f32>()
+/// });
+/// assert_eq!(sums, [1.0, 10.0]);
+/// ```
 ///
 /// # Errors
 /// Those of [`try_all_reduce`], lists that are not as long as the group, other sizes than the output's.
@@ -226,6 +259,17 @@ pub fn try_reduce_scatter(output: &Tensor, input_list: &[Tensor], options: Reduc
     )
 }
 /// Reduces tensors, and gives each rank its part along the first dimension.
+///
+/// ```
+/// use torch::distributed::{reduce_scatter_tensor, run_in_threads};
+///
+/// let sums = run_in_threads(2, |rank| {
+///     let (out, r) = (torch::zeros([1]), rank as f32);
+///     reduce_scatter_tensor(&out, &torch::tensor([r, 10.0 * r]));
+///     out.item::<f32>()
+/// });
+/// assert_eq!(sums, [1.0, 10.0]);
+/// ```
 ///
 /// # Errors
 /// Those of [`try_all_reduce`], a first dimension that is not the output's as often as there are ranks.

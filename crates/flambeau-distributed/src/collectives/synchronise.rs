@@ -13,6 +13,19 @@ use std::time::Duration;
 
 /// Returns once all ranks have come.
 ///
+/// ```
+/// use std::sync::atomic::{AtomicUsize, Ordering};
+/// use torch::distributed::{barrier, run_in_threads};
+///
+/// static CAME: AtomicUsize = AtomicUsize::new(0);
+/// let seen = run_in_threads(3, |_| {
+///     CAME.fetch_add(1, Ordering::SeqCst);
+///     barrier();
+///     CAME.load(Ordering::SeqCst)
+/// });
+/// assert_eq!(seen, [3, 3, 3]);
+/// ```
+///
 /// # Errors
 /// Ranks that do not come in time or have gone, no job.
 #[doc(alias = "torch.distributed.barrier")]
@@ -38,6 +51,20 @@ pub struct MonitoredBarrierOptions {
     pub(crate) wait_all_ranks: bool,
 }
 /// A barrier at which rank 0 says which rank has not come.
+///
+/// ```
+/// use std::time::Duration;
+/// use torch::distributed::{self, MonitoredBarrierOptions, run_in_threads};
+///
+/// let said = run_in_threads(2, |rank| {
+///     if rank == 1 {
+///         return String::new();
+///     }
+///     let soon = MonitoredBarrierOptions::new().timeout(Duration::from_millis(50));
+///     distributed::try_monitored_barrier(soon).unwrap_err().message().to_owned()
+/// });
+/// assert!(said[0].contains("ank 1"), "{said:?}");
+/// ```
 ///
 /// # Errors
 /// Ranks that do not come in time or have gone, which rank 0 names; no job.

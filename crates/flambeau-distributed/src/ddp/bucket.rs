@@ -63,6 +63,28 @@ impl GradBucket {
 ///
 /// It gets the undivided gradients and gives a future of what they become. All ranks have the same hook. Closures
 /// `|bucket: &GradBucket| -> Result<Future<Tensor>>` are hooks.
+///
+/// ```
+/// use torch::distributed::run_in_threads;
+/// use torch::futures::Future;
+/// use torch::nn::{Linear, parallel::{CommHook, DistributedDataParallel, GradBucket}};
+/// use torch::prelude::*;
+///
+/// /// Each rank keeps half of its own gradients.
+/// struct Halves;
+/// impl CommHook for Halves {
+///     fn run(&self, bucket: &GradBucket) -> torch::Result<Future<torch::Tensor>> {
+///         Ok(Future::ready(bucket.buffer() * 0.5))
+///     }
+/// }
+/// let slopes = run_in_threads(2, |rank| {
+///     let model = DistributedDataParallel::new(Linear::new(1, 1));
+///     model.register_comm_hook(Halves);
+///     model.call(&torch::full([1, 1], rank as f64)).sum().backward();
+///     model.parameters()[0].grad().unwrap().item::<f32>()
+/// });
+/// assert_eq!(slopes, [0.0, 0.5]);
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no communication hook",
     label = "a hook is wanted here",

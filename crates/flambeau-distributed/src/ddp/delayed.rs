@@ -11,6 +11,23 @@ use flambeau_core::{Device, Result, Tensor, ops};
 use flambeau_nn::Parameter;
 
 /// Parameters with their names in the model, as [`named_parameters`](flambeau_nn::Module::named_parameters) gives them.
+///
+/// ```
+/// use torch::distributed::run_in_threads;
+/// use torch::nn::{Linear, parallel::{DistributedDataParallel, DistributedDataParallelOptions}};
+/// use torch::prelude::*;
+/// let slopes = run_in_threads(2, |rank| {
+///     let net = Linear::new(1, 1);
+///     // both are averaged once the weight has its gradient
+///     let options = DistributedDataParallelOptions::new()
+///         .param_to_hook_all_reduce(&*net.weight)
+///         .delay_all_reduce_named_params(net.named_parameters());
+///     let model = DistributedDataParallel::new_with(net, options);
+///     model.call(&torch::full([1, 1], rank as f64)).sum().backward();
+///     model.parameters()[0].grad().unwrap().item::<f32>()
+/// });
+/// assert_eq!(slopes, [0.5, 0.5]);
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct NamedParameters(pub(super) Vec<(String, Parameter)>);
 impl<S: Into<String>> IntoArg<NamedParameters> for Vec<(S, Parameter)> {

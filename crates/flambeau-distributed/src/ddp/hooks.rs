@@ -70,6 +70,24 @@ impl CommHook for AllreduceHook {
 }
 
 /// A hook with which gradients travel in half the bytes: as float16, or as bfloat16.
+///
+/// ```
+/// use torch::distributed::run_in_threads;
+/// use torch::nn::{Linear, parallel::{CompressHook, CompressWrapper, DistributedDataParallel, NoopHook}};
+/// use torch::prelude::*;
+///
+/// let gradients = run_in_threads(2, |rank| {
+///     let (halves, alone) = (DistributedDataParallel::new(Linear::new(1, 1)), DistributedDataParallel::new(Linear::new(1, 1)));
+///     halves.register_comm_hook(CompressHook::bf16());
+///     // each rank keeps its own, rounded
+///     alone.register_comm_hook(CompressWrapper::fp16(NoopHook));
+///     [halves, alone].map(|model| {
+///         model.call(&torch::full([1, 1], rank as f64)).sum().backward();
+///         model.parameters()[0].grad().unwrap().item::<f32>()
+///     })
+/// });
+/// assert_eq!(gradients, [[0.5, 0.0], [0.5, 1.0]]);
+/// ```
 #[derive(Clone, Debug)]
 #[doc(alias = "torch.distributed.algorithms.ddp_comm_hooks.default_hooks.fp16_compress_hook")]
 #[doc(alias = "torch.distributed.algorithms.ddp_comm_hooks.default_hooks.bf16_compress_hook")]
@@ -145,6 +163,20 @@ impl CommHook for NoopHook {
 }
 
 /// Hooks that are known by a name of PyTorch's C++ side.
+///
+/// ```
+/// use torch::distributed::run_in_threads;
+/// use torch::nn::{Linear, parallel::{BuiltinCommHookType, DistributedDataParallel}};
+/// use torch::prelude::*;
+///
+/// let gradients = run_in_threads(2, |rank| {
+///     let model = DistributedDataParallel::new(Linear::new(1, 1));
+///     model.register_builtin_comm_hook(BuiltinCommHookType::Allreduce).unwrap();
+///     model.call(&torch::full([1, 1], rank as f64)).sum().backward();
+///     model.parameters()[0].grad().unwrap().item::<f32>()
+/// });
+/// assert_eq!(gradients, [0.5, 0.5]);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 #[doc(alias = "torch.distributed.BuiltinCommHookType")]

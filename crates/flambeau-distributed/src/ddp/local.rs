@@ -23,6 +23,24 @@ pub struct PostLocalSgdOptions {
     pub(crate) post_local_gradient_allreduce: bool,
 }
 /// A hook that averages the gradients of all ranks at first, and later those of a subgroup.
+///
+/// ```
+/// use torch::distributed::{new_subgroups, run_in_threads};
+/// use torch::nn::{Linear, parallel::{DistributedDataParallel, PostLocalSgdHook, PostLocalSgdOptions}};
+/// use torch::prelude::*;
+/// let slopes = run_in_threads(4, |rank| {
+///     let (pair, _) = new_subgroups(2);
+///     let options = PostLocalSgdOptions::new().subgroup(&pair).start_local_sgd_iter(1);
+///     let model = DistributedDataParallel::new(Linear::new(1, 1));
+///     model.register_comm_hook(PostLocalSgdHook::new(options));
+///     [0, 1].map(|_| {
+///         model.zero_grad();
+///         model.call(&torch::full([1, 1], rank as f64)).sum().backward();
+///         model.parameters()[0].grad().unwrap().item::<f32>()
+///     })
+/// });
+/// assert_eq!((slopes[0], slopes[3]), ([1.5, 0.5], [1.5, 2.5]));
+/// ```
 #[doc(alias = "torch.distributed.algorithms.ddp_comm_hooks.post_localSGD_hook")]
 #[doc(alias = "torch.distributed.algorithms.ddp_comm_hooks.post_localSGD_hook.post_localSGD_hook")]
 pub struct PostLocalSgdHook {

@@ -6,7 +6,17 @@ use flambeau_core::Tensor;
 use flambeau_nn::Module;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What is known of a model in `DistributedDataParallel`: numbers and texts under PyTorch's names.
+/// What is known of a model in [`DistributedDataParallel`](super::DistributedDataParallel): numbers and texts under PyTorch's names.
+///
+/// ```
+/// use torch::distributed::run_in_threads;
+/// use torch::nn::{Linear, parallel::{DdpLoggingData, DistributedDataParallel}};
+/// run_in_threads(2, |_| {
+///     let known: DdpLoggingData = DistributedDataParallel::new(Linear::new(2, 1)).logging_data();
+///     assert_eq!((known.world_size, known.num_parameter_tensors), (2, 2));
+///     assert_eq!((known.backend_name.as_str(), known.total_parameter_size_bytes), ("gloo", 12));
+/// });
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct DdpLoggingData {

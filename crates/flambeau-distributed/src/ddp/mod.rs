@@ -39,6 +39,20 @@ const BROADCAST: usize = 250 << 20;
 const MIB: f64 = 1024.0 * 1024.0;
 
 /// Limits of buckets in MiB, in turn.
+///
+/// ```
+/// use torch::distributed::run_in_threads;
+/// use torch::nn::{Linear, parallel::{DistributedDataParallel, DistributedDataParallelOptions}};
+/// use torch::prelude::*;
+/// let buckets = run_in_threads(2, |_| {
+///     // a small first bucket sets out early
+///     let caps = DistributedDataParallelOptions::new().bucket_cap_mb_list([0.001, 25.0]);
+///     let model = DistributedDataParallel::new_with(Linear::new(100, 10), caps);
+///     model.call(&torch::ones([1, 100])).sum().backward();
+///     model.logging_data().num_buckets_reduced
+/// });
+/// assert_eq!(buckets[0], buckets[1]);
+/// ```
 #[derive(Clone, Debug)]
 pub struct BucketCaps(Vec<f64>);
 impl IntoArg<BucketCaps> for Vec<f64> {

@@ -11,6 +11,19 @@ use flambeau_futures::Future;
 /// A hook with which gradients travel as bytes, by one scale for a bucket, or one for each 512 elements.
 ///
 /// Each rank tells its scales and sends its bytes to all; each averages what they stand for.
+///
+/// ```
+/// use torch::distributed::run_in_threads;
+/// use torch::nn::{Linear, parallel::{DistributedDataParallel, QuantizationHook}};
+/// use torch::prelude::*;
+/// let slopes = run_in_threads(2, |rank| {
+///     let model = DistributedDataParallel::new(Linear::new(1, 1));
+///     model.register_comm_hook(QuantizationHook::per_tensor());
+///     model.call(&torch::full([1, 1], rank as f64)).sum().backward();
+///     model.parameters()[0].grad().unwrap().item::<f32>()
+/// });
+/// assert!((slopes[0] - 0.5).abs() < 0.01 && slopes[0] == slopes[1]);
+/// ```
 #[derive(Clone, Debug)]
 #[doc(alias = "torch.distributed.algorithms.ddp_comm_hooks.quantization_hooks.quantization_pertensor_hook")]
 #[doc(alias = "torch.distributed.algorithms.ddp_comm_hooks.quantization_hooks.quantization_perchannel_hook")]

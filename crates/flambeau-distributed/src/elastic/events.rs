@@ -144,6 +144,27 @@ impl std::fmt::Display for Event {
     }
 }
 /// What becomes of events.
+///
+/// ```
+/// use std::sync::Mutex;
+/// use torch::distributed::elastic::events::{
+///     ConsoleEventHandler, Event, EventHandler, EventSource, NullEventHandler, get_logging_handler, record,
+///     register_handler,
+/// };
+///
+/// static SEEN: Mutex<Vec<String>> = Mutex::new(Vec::new());
+/// struct Kept;
+/// impl EventHandler for Kept {
+///     fn record(&self, event: &Event) {
+///         SEEN.lock().unwrap().push(event.name.clone());
+///     }
+/// }
+/// register_handler("kept", Kept);
+/// record(&Event::new("START", EventSource::Worker), "kept");
+/// assert_eq!(*SEEN.lock().unwrap(), ["START"]);
+/// assert_eq!(get_logging_handler("no such").name(), NullEventHandler.name());
+/// assert_eq!(get_logging_handler("console").name(), ConsoleEventHandler.name());
+/// ```
 #[doc(alias = "torch.distributed.elastic.events.EventHandler")]
 pub trait EventHandler: Send + Sync {
     /// Takes an event.

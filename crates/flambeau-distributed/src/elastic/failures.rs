@@ -51,6 +51,14 @@ pub fn signal_name(number: i32) -> &'static str {
     usize::try_from(number - 1).ok().and_then(|i| NAMES.get(i)).copied().unwrap_or(NONE)
 }
 /// How one worker has failed.
+///
+/// ```
+/// use torch::distributed::elastic::failures::{ProcessFailure, failed_job, signal_name};
+///
+/// let f = ProcessFailure::new(1, 4711, -9, "no such file".as_ref());
+/// assert_eq!((f.signal_name(), signal_name(15)), ("SIGKILL", "SIGTERM"));
+/// assert!(failed_job("train", &[(3, f)]).contains("4711"));
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 #[doc(alias = "torch.distributed.elastic.multiprocessing.errors.ProcessFailure")]
@@ -166,6 +174,12 @@ pub fn failed_job(name: &str, failures: &[(i64, ProcessFailure)]) -> String {
 }
 
 /// Runs a worker's main function, and writes its error where the agent looks for it (`TORCHELASTIC_ERROR_FILE`).
+///
+/// ```
+/// use torch::distributed::elastic::failures::record;
+/// assert_eq!(record(|| Ok(3))?, 3);
+/// # Ok::<(), torch::Error>(())
+/// ```
 ///
 /// # Errors
 /// Those of the function.

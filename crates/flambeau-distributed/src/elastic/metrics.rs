@@ -21,6 +21,27 @@ pub struct MetricData {
     pub value: i64,
 }
 /// What becomes of numbers.
+///
+/// ```
+/// use std::sync::Mutex;
+/// use torch::distributed::elastic::metrics::{MetricData, MetricHandler, NullMetricHandler, configure, prof, put_metric};
+///
+/// static SEEN: Mutex<Vec<(String, i64)>> = Mutex::new(Vec::new());
+/// struct Kept;
+/// impl MetricHandler for Kept {
+///     fn emit(&self, m: &MetricData) {
+///         SEEN.lock().unwrap().push((m.name.clone(), m.value));
+///     }
+/// }
+/// configure(Kept, Some("mine"));
+/// configure(NullMetricHandler, None);
+/// put_metric("steps", 3, "mine");
+/// assert_eq!(prof("load", "mine", || Ok(7))?, 7);
+/// let seen = SEEN.lock().unwrap();
+/// assert_eq!(seen[0], ("steps".to_string(), 3));
+/// assert!(seen.iter().any(|(name, n)| name == "load.success" && *n == 1), "{seen:?}");
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[doc(alias = "torch.distributed.elastic.metrics.MetricHandler")]
 #[doc(alias = "torch.distributed.elastic.metrics.api.MetricHandler")]
 pub trait MetricHandler: Send + Sync {

@@ -19,6 +19,12 @@ pub(crate) fn int(text: &str) -> Result<i64> {
 }
 /// The least and the largest number of machines: `2`, or `1:4`.
 ///
+/// ```
+/// use torch::distributed::elastic::parse_min_max_nnodes;
+/// assert_eq!((parse_min_max_nnodes("2")?, parse_min_max_nnodes("1:4")?), ((2, 2), (1, 4)));
+/// # Ok::<(), torch::Error>(())
+/// ```
+///
 /// # Errors
 /// Text that is none of these.
 pub fn parse_min_max_nnodes(nnodes: &str) -> Result<(i64, i64)> {
@@ -29,6 +35,13 @@ pub fn parse_min_max_nnodes(nnodes: &str) -> Result<(i64, i64)> {
     }
 }
 /// The number of processes on a machine: a number, or `cpu` or `auto` for one for each processor.
+///
+/// ```
+/// use torch::distributed::elastic::determine_local_world_size;
+/// assert_eq!(determine_local_world_size("3")?, 3);
+/// assert!(determine_local_world_size("cpu")? >= 1 && determine_local_world_size("many").is_err());
+/// # Ok::<(), torch::Error>(())
+/// ```
 ///
 /// # Errors
 /// `gpu` and `xpu`, which there are none of; other text.
@@ -44,10 +57,22 @@ pub fn determine_local_world_size(nproc_per_node: &str) -> Result<i64> {
     }
 }
 /// Puts a worker's local rank into the places of `${local_rank}`.
+///
+/// ```
+/// use torch::distributed::elastic::substitute;
+/// assert_eq!(substitute(&["--gpu=${local_rank}".to_string()], "1"), ["--gpu=1"]);
+/// ```
 pub fn substitute(args: &[String], local_rank: &str) -> Vec<String> {
     args.iter().map(|a| a.replace("${local_rank}", local_rank)).collect()
 }
 /// Host and port of a rendezvous.
+///
+/// ```
+/// use torch::distributed::elastic::parse_rendezvous_endpoint;
+/// assert_eq!(parse_rendezvous_endpoint("node1", 29400)?, ("node1".to_string(), 29400));
+/// assert_eq!(parse_rendezvous_endpoint("node1:5000", 29400)?.1, 5000);
+/// # Ok::<(), torch::Error>(())
+/// ```
 ///
 /// # Errors
 /// A port that is no number below 65536, a host that is none.
@@ -82,6 +107,12 @@ pub fn parse_rendezvous_endpoint(endpoint: &str, default_port: u16) -> Result<(S
     Ok((host.to_owned(), port))
 }
 /// Settings of a rendezvous: `a=1,b=true`.
+///
+/// ```
+/// use torch::distributed::elastic::parse_rendezvous_config;
+/// assert_eq!(parse_rendezvous_config("a=1,b=true")?[1], ("b".to_string(), "true".to_string()));
+/// # Ok::<(), torch::Error>(())
+/// ```
 ///
 /// # Errors
 /// A setting without a name or without a value.

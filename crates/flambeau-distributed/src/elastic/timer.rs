@@ -142,6 +142,27 @@ impl Timers {
 }
 
 /// Where clients and a server of one process meet. Clones are the same queue.
+///
+/// ```
+/// use std::time::Duration;
+/// use torch::distributed::elastic::timer::{
+///     LocalTimerClient, LocalTimerServer, TimerClient, TimerQueue, TimerRequest, TimerServer, configure, expires, look, start,
+/// };
+///
+/// let queue = TimerQueue::default();
+/// let (client, mut server) = (LocalTimerClient::new(&queue), LocalTimerServer::new(&queue));
+/// client.acquire("load", 1.0)?;
+/// let told: Vec<TimerRequest> = server.received();
+/// assert_eq!((told[0].scope_id.as_str(), told[0].expiration_time), ("load", 1.0));
+/// client.release("load")?;
+/// // nobody is late
+/// assert!(look(&mut server).is_empty());
+/// configure(client);
+/// let watchdog = start(server, Duration::from_millis(10))?;
+/// assert_eq!(expires(Duration::from_secs(60), None, || Ok(7))?, 7);
+/// drop(watchdog);
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone, Default)]
 pub struct TimerQueue(Arc<Monitor<Vec<TimerRequest>>>);
 impl std::fmt::Debug for TimerQueue {

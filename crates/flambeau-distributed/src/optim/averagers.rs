@@ -107,6 +107,23 @@ impl ModelAverager for PeriodicModelAverager {
 }
 
 /// Averages over small groups often, and over larger ones seldom.
+///
+/// ```
+/// use torch::distributed::optim::{HierarchicalModelAverager, ModelAverager};
+/// use torch::distributed::run_in_threads;
+/// use torch::nn::Parameter;
+/// let seen = run_in_threads(4, |rank| {
+///     // pairs in each step, all four in every second one
+///     let mut averager = HierarchicalModelAverager::try_new(&[(1, 2), (2, 4)], 0, None).unwrap();
+///     let p = Parameter::new(torch::tensor([rank as f32]));
+///     p.set_grad(Some(torch::zeros([1])));
+///     averager.average_parameters(&[p.clone()]);
+///     let all = p.value().item::<f32>();
+///     averager.average_parameters(&[p.clone()]);
+///     (all, averager.step())
+/// });
+/// assert_eq!(seen[0], (1.5, 2));
+/// ```
 #[derive(Clone, Debug)]
 #[doc(
     alias = "torch.distributed.algorithms.model_averaging.hierarchical_model_averager.HierarchicalModelAverager"

@@ -236,6 +236,13 @@ impl Cluster {
 }
 
 /// What a sum over ranks takes.
+///
+/// ```
+/// use std::time::Duration;
+/// use torch::distributed::simulation::{Cluster, Cost, Link};
+/// let cost: Cost = Cluster::new(Link::network(10.0, 100.0)).all_reduce(1 << 20, 8);
+/// assert!(cost.total() >= cost.latency() + cost.bandwidth() && cost.sums() < Duration::from_secs(1));
+/// ```
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Cost {
     latency: Duration,
@@ -315,6 +322,22 @@ impl std::fmt::Display for Term {
 }
 
 /// What a training step takes, in parts: of communication those that backward does not hide.
+///
+/// ```
+/// use std::time::Duration;
+/// use torch::distributed::simulation::{Cluster, Link, Prediction, Step, Term};
+///
+/// let ms = Duration::from_millis;
+/// let step = Step::new(ms(10), ms(20)).optimizer(ms(1)).buckets([25 << 20; 4]);
+/// let cluster = Cluster::new(Link::network(10.0, 100.0));
+/// let alone: Prediction = cluster.predict(&step, 1)?;
+/// assert_eq!((alone.step(), alone.dominant(), alone.efficiency()), (ms(31), &Term::Computing, 1.0));
+/// // backward does not hide all of 100 MiB of gradients
+/// let many = cluster.predict(&step, 8)?;
+/// assert!(many.step() > alone.step() && many.efficiency() < 1.0);
+/// assert!(many.terms().iter().any(|(t, _)| matches!(t, Term::Bandwidth(_))));
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Debug)]
 pub struct Prediction {
     terms: Vec<(Term, Duration)>,

@@ -33,6 +33,19 @@ use std::time::Duration;
 const STACK: usize = 2 << 20;
 
 /// The end of a rank that somebody pulls the plug of: its connections close, and nothing of it runs any more.
+///
+/// ```
+/// use torch::distributed::simulation::{End, Kill, SimulateOptions, simulate_with};
+/// use torch::distributed::try_all_reduce;
+///
+/// let job = simulate_with(
+///     2,
+///     |_| try_all_reduce(&torch::ones([1]), Default::default()).is_ok(),
+///     SimulateOptions::new().kills(Kill::at_call(1, 0)),
+/// );
+/// assert!(matches!(job.ends()[0], End::Returned(false)));
+/// assert!(job.ends()[1].returned().is_none());
+/// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Kill {
     rank: usize,
@@ -54,6 +67,14 @@ impl Kill {
     }
 }
 /// Kills as an option takes them: one, a vector or an array.
+///
+/// ```
+/// use std::time::Duration;
+/// use torch::distributed::simulation::{Kill, SimulateOptions, simulate_with};
+/// let soon = Duration::from_millis(1);
+/// let options = SimulateOptions::new().kills([Kill::at(0, soon), Kill::at(1, soon)]);
+/// assert_eq!(simulate_with(2, |rank| rank, options).results(), [0, 1]);
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Kills(Vec<Kill>);
 impl IntoArg<Kills> for Kill {
@@ -77,6 +98,13 @@ impl<const N: usize> IntoArg<Kills> for [Kill; N] {
     }
 }
 /// Variables of the environment as an option takes them.
+///
+/// ```
+/// use std::collections::HashMap;
+/// use torch::distributed::{self, simulation::{SimulateOptions, simulate_with}};
+/// let options = SimulateOptions::new().env(HashMap::from([("LOCAL_RANK".to_string(), "3".to_string())]));
+/// assert_eq!(simulate_with(1, |_| distributed::get_node_local_rank(None), options).results(), [3]);
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Variables(HashMap<String, String>);
 impl IntoArg<Variables> for Variables {
@@ -204,6 +232,15 @@ impl fmt::Display for LastCall {
     }
 }
 /// Why nothing can happen any more: what each rank did last.
+///
+/// ```
+/// use torch::distributed::simulation::{Deadlock, LastCall, Simulation, simulate};
+/// use torch::distributed;
+/// let job: Simulation<_> = simulate(2, |rank| distributed::recv(&torch::zeros([1]), Some((1 - rank).into())));
+/// let why: &Deadlock = job.deadlock().unwrap();
+/// let first: &LastCall = &why.calls()[0];
+/// assert_eq!((first.rank(), &*first.call().unwrap().operation), (0, "recv"));
+/// ```
 #[derive(Clone, PartialEq, Debug)]
 pub struct Deadlock(Vec<LastCall>);
 impl Deadlock {
@@ -435,6 +472,16 @@ pub fn compute(duration: Duration) {
     }
 }
 /// How much time has passed in this thread's simulated world; none elsewhere.
+///
+/// ```
+/// use std::time::Duration;
+/// use torch::distributed::simulation::{compute, elapsed, simulate};
+/// let job = simulate(1, |_| {
+///     compute(Duration::from_secs(3600));
+///     elapsed()
+/// });
+/// assert_eq!((job.results()[0], elapsed()), (Some(Duration::from_secs(3600)), None));
+/// ```
 pub fn elapsed() -> Option<Duration> {
     scheduler::current().map(|t| t.elapsed())
 }

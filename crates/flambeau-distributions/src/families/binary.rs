@@ -175,6 +175,12 @@ impl ExponentialFamily for Bernoulli {
 
 odds! {
     /// The geometric distribution: how often an event of probability `probs` fails to happen before it does.
+    ///
+    /// ```
+    /// use torch::distributions::{DistributionExt, Geometric};
+    /// let d = Geometric::by_probs(0.25);
+    /// assert_eq!((d.mean().item::<f64>(), d.variance().item::<f64>()), (3.0, 12.0));
+    /// ```
     "torch.distributions.Geometric" Geometric GeometricOptions
 }
 impl Geometric {
@@ -255,6 +261,15 @@ pub struct ContinuousBernoulliOptions {
 }
 /// The continuous Bernoulli distribution over numbers from 0 to 1, with density in proportion to `p^x (1-p)^(1-x)`
 /// (Loaiza-Ganem and Cunningham, "The continuous Bernoulli", 2019).
+///
+/// ```
+/// use torch::tensor;
+/// use torch::distributions::{ContinuousBernoulli, DistributionExt};
+/// // at 1/2 it is the uniform distribution
+/// let d = ContinuousBernoulli::by_probs(0.5);
+/// assert_eq!(d.mean().item::<f64>(), 0.5);
+/// assert!(d.log_prob(&tensor(0.3)).item::<f64>().abs() < 1e-6);
+/// ```
 #[derive(Clone, Debug)]
 #[doc(alias = "torch.distributions.ContinuousBernoulli")]
 pub struct ContinuousBernoulli {
@@ -434,6 +449,14 @@ macro_rules! counted {
 }
 counted! {
     /// The binomial distribution: how many of `total_count` independent events of probability `probs` happen.
+    ///
+    /// ```
+    /// use torch::tensor;
+    /// use torch::distributions::{Binomial, DistributionExt};
+    /// let d = Binomial::by_probs(4, 0.5);
+    /// assert_eq!(d.mean().item::<f64>(), 2.0);
+    /// assert!((d.log_prob(&tensor(2.0)).exp().item::<f64>() - 6.0 / 16.0).abs() < 1e-6);
+    /// ```
     "torch.distributions.Binomial" Binomial BinomialOptions {
         /// How many could happen.
         #[default(1)]
@@ -531,6 +554,12 @@ impl Distribution for Binomial {
 
 counted! {
     /// The negative binomial distribution: how many events of probability `probs` happen before `total_count` fail to.
+    ///
+    /// ```
+    /// use torch::distributions::{DistributionExt, NegativeBinomial};
+    /// let d = NegativeBinomial::by_probs(3.0, 0.5);
+    /// assert_eq!((d.mean().item::<f64>(), d.variance().item::<f64>()), (3.0, 6.0));
+    /// ```
     "torch.distributions.NegativeBinomial" NegativeBinomial NegativeBinomialOptions {
         /// How many fail before it ends; any number from 0 on.
     }

@@ -132,6 +132,14 @@ impl Distribution for Categorical {
 
 options!("torch.distributions.OneHotCategorical" OneHotCategoricalOptions OneHotCategorical);
 /// The categorical distribution over one-hot vectors.
+///
+/// ```
+/// use torch::tensor;
+/// use torch::distributions::{DistributionExt, OneHotCategorical};
+/// let d = OneHotCategorical::by_probs(&tensor([1.0, 1.0, 2.0]));
+/// assert_eq!(d.mean().to_vec::<f32>(), [0.25, 0.25, 0.5]);
+/// assert_eq!(d.log_prob(&tensor([0.0, 0.0, 1.0])).item::<f64>(), 0.5f32.ln() as f64);
+/// ```
 #[derive(Clone, Debug)]
 #[doc(alias = "torch.distributions.OneHotCategorical")]
 pub struct OneHotCategorical {
@@ -215,6 +223,15 @@ options!("torch.distributions.OneHotCategoricalStraightThrough"
     OneHotCategoricalStraightThroughOptions OneHotCategoricalStraightThrough);
 /// The same with samples through which gradients flow as if they were the probabilities (Bengio, Leonard and Courville,
 /// 2013).
+///
+/// ```
+/// use torch::tensor;
+/// use torch::distributions::{DistributionExt, OneHotCategoricalStraightThrough};
+/// let probs = tensor([0.25, 0.75]).requires_grad_(true).clone();
+/// OneHotCategoricalStraightThrough::by_probs(&probs).rsample().select(0, 1).backward();
+/// // of `probs[1] / probs.sum()`
+/// assert_eq!(probs.grad().unwrap().to_vec::<f32>(), [-0.75, 0.25]);
+/// ```
 #[derive(Clone, Debug)]
 #[doc(alias = "torch.distributions.OneHotCategoricalStraightThrough")]
 pub struct OneHotCategoricalStraightThrough {
@@ -276,6 +293,13 @@ pub struct MultinomialOptions {
     pub validate_args: Option<bool>,
 }
 /// How many events a multinomial distribution counts.
+///
+/// ```
+/// use torch::tensor;
+/// use torch::distributions::MultinomialOptions;
+/// let d = MultinomialOptions::new().total_count(4).probs(tensor([0.5, 0.5])).build();
+/// assert_eq!(d.total_count(), 4);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Count(i64);
 impl flambeau_core::api::into_arg::IntoArg<Count> for i64 {
@@ -302,6 +326,14 @@ impl flambeau_core::dispatch::value::FromValue for Count {
     }
 }
 /// The multinomial distribution: how often each category comes up in `total_count` draws.
+///
+/// ```
+/// use torch::tensor;
+/// use torch::distributions::{DistributionExt, Multinomial};
+/// let d = Multinomial::by_probs(4, &tensor([1.0, 3.0]));
+/// assert_eq!(d.mean().to_vec::<f32>(), [1.0, 3.0]);
+/// assert_eq!(d.sample().sum().item::<f64>(), 4.0);
+/// ```
 #[derive(Clone, Debug)]
 #[doc(alias = "torch.distributions.Multinomial")]
 pub struct Multinomial {

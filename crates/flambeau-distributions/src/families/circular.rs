@@ -10,6 +10,15 @@ use std::f64::consts::PI;
 
 family! {
     /// The von Mises distribution over angles in radians, with density in proportion to `exp(concentration cos(x - loc))`.
+    ///
+    /// ```
+    /// use torch::tensor;
+    /// use torch::distributions::{DistributionExt, VonMises};
+    /// let d = VonMises::new(0.0, 1.0);
+    /// // the density at the mean is e^2 times that on the other side of the circle
+    /// let logs = d.log_prob(&tensor([0.0, std::f32::consts::PI])).to_vec::<f32>();
+    /// assert!((logs[0] - logs[1] - 2.0).abs() < 1e-6);
+    /// ```
     "torch.distributions.VonMises" VonMises VonMisesOptions {
         /// Mean angle.
         loc: |_d| real(),

@@ -128,6 +128,14 @@ impl Distribution for Independent {
 }
 
 /// A mixture: a categorical distribution chooses among components of one family, along their last batch dimension.
+///
+/// ```
+/// use torch::tensor;
+/// use torch::distributions::{Categorical, DistributionExt, MixtureSameFamily, Normal};
+/// let components = Normal::new(tensor([0.0, 4.0]), tensor([1.0, 1.0]));
+/// let d = MixtureSameFamily::new(Categorical::by_probs(tensor([0.25, 0.75])), components);
+/// assert_eq!((d.mean().item::<f64>(), d.variance().item::<f64>()), (3.0, 4.0));
+/// ```
 #[derive(Clone, Debug)]
 #[doc(alias = "torch.distributions.MixtureSameFamily")]
 pub struct MixtureSameFamily {

@@ -97,6 +97,13 @@ fn or_infinity(mask: &Expr, formula: Expr) -> Expr {
 
 case! {
     /// The half-normal distribution: of the absolute value of a normal variable with mean 0.
+    ///
+    /// ```
+    /// use torch::distributions::{DistributionExt, HalfNormal};
+    /// let d = HalfNormal::new(1.0);
+    /// assert!((d.mean().item::<f64>() - (2.0 / std::f64::consts::PI).sqrt()).abs() < 1e-6);
+    /// assert_eq!(d.mode().item::<f64>(), 0.0);
+    /// ```
     "torch.distributions.HalfNormal" HalfNormal HalfNormalOptions {
         /// Standard deviation of the normal variable.
         #[doc(alias = "torch.distributions.HalfNormal.scale")]
@@ -154,6 +161,14 @@ impl Distribution for HalfNormal {
 
 case! {
     /// The half-Cauchy distribution: of the absolute value of a Cauchy variable with mode 0.
+    ///
+    /// ```
+    /// use torch::tensor;
+    /// use torch::distributions::{DistributionExt, HalfCauchy};
+    /// let d = HalfCauchy::new(1.0);
+    /// assert_eq!(d.mean().item::<f64>(), f64::INFINITY);
+    /// assert_eq!(d.cdf(&tensor(1.0)).item::<f64>(), 0.5);
+    /// ```
     "torch.distributions.HalfCauchy" HalfCauchy HalfCauchyOptions {
         /// Scale of the Cauchy variable.
         #[doc(alias = "torch.distributions.HalfCauchy.scale")]
@@ -209,6 +224,14 @@ impl Distribution for HalfCauchy {
 
 case! {
     /// The log-normal distribution: of the exponential of a normal variable.
+    ///
+    /// ```
+    /// use torch::tensor;
+    /// use torch::distributions::{DistributionExt, LogNormal};
+    /// let d = LogNormal::new(0.0, 1.0);
+    /// assert!((d.mean().item::<f64>() - 0.5f64.exp()).abs() < 1e-6);
+    /// assert_eq!(d.cdf(&tensor(1.0)).item::<f64>(), 0.5);
+    /// ```
     "torch.distributions.LogNormal" LogNormal LogNormalOptions {
         /// Mean of the logarithm.
         #[doc(alias = "torch.distributions.LogNormal.loc")]
@@ -258,6 +281,15 @@ impl Distribution for LogNormal {
 
 case! {
     /// The Gumbel distribution, of the largest of many values.
+    ///
+    /// ```
+    /// use torch::tensor;
+    /// use torch::distributions::{DistributionExt, Gumbel};
+    /// let d = Gumbel::new(0.0, 1.0);
+    /// assert_eq!(d.mode().item::<f64>(), 0.0);
+    /// // exp(-exp(-x))
+    /// assert!((d.cdf(&tensor(0.0)).item::<f64>() - (-1f64).exp()).abs() < 1e-6);
+    /// ```
     "torch.distributions.Gumbel" Gumbel GumbelOptions {
         /// Mode.
         loc: real(),
@@ -323,6 +355,12 @@ impl Distribution for Gumbel {
 
 case! {
     /// The inverse gamma distribution: of the reciprocal of a gamma variable.
+    ///
+    /// ```
+    /// use torch::distributions::{DistributionExt, InverseGamma};
+    /// let d = InverseGamma::new(3.0, 2.0);
+    /// assert_eq!((d.mean().item::<f64>(), d.mode().item::<f64>()), (1.0, 0.5));
+    /// ```
     "torch.distributions.InverseGamma" InverseGamma InverseGammaOptions {
         /// Shape.
         concentration: positive(),
@@ -373,6 +411,14 @@ impl Distribution for InverseGamma {
 
 case! {
     /// The Kumaraswamy distribution over numbers from 0 to 1, with density `a b x^(a-1) (1 - x^a)^(b-1)`.
+    ///
+    /// ```
+    /// use torch::tensor;
+    /// use torch::distributions::{DistributionExt, Kumaraswamy};
+    /// let d = Kumaraswamy::new(2.0, 1.0);
+    /// assert!((d.mean().item::<f64>() - 2.0 / 3.0).abs() < 1e-6);
+    /// assert!((d.cdf(&tensor(0.5)).item::<f64>() - 0.25).abs() < 1e-6);
+    /// ```
     "torch.distributions.Kumaraswamy" Kumaraswamy KumaraswamyOptions {
         /// First concentration, a.
         concentration1: positive(),
@@ -434,6 +480,15 @@ impl Distribution for Kumaraswamy {
 
 case! {
     /// The Pareto distribution (of type 1), with density `alpha scale^alpha / x^(alpha + 1)` from `scale` on.
+    ///
+    /// ```
+    /// use torch::tensor;
+    /// use torch::distributions::{DistributionExt, Pareto};
+    /// let d = Pareto::new(1.0, 3.0);
+    /// assert_eq!((d.mean().item::<f64>(), d.mode().item::<f64>()), (1.5, 1.0));
+    /// // one in eight is larger than twice the smallest
+    /// assert!((d.cdf(&tensor(2.0)).item::<f64>() - 7.0 / 8.0).abs() < 1e-6);
+    /// ```
     "torch.distributions.Pareto" Pareto ParetoOptions {
         /// Least value.
         scale: positive(),
@@ -494,6 +549,14 @@ impl Distribution for Pareto {
 
 case! {
     /// The Weibull distribution with density `c / scale (x / scale)^(c-1) exp(-(x / scale)^c)`, c the concentration.
+    ///
+    /// ```
+    /// use torch::tensor;
+    /// use torch::distributions::{DistributionExt, Weibull};
+    /// let d = Weibull::new(2.0, 3.0);
+    /// // as many are below the scale for every concentration
+    /// assert!((d.cdf(&tensor(2.0)).item::<f64>() - (1.0 - (-1f64).exp())).abs() < 1e-6);
+    /// ```
     "torch.distributions.Weibull" Weibull WeibullOptions {
         /// Scale.
         scale: positive(),
@@ -552,6 +615,15 @@ impl Distribution for Weibull {
 case! {
     /// The logistic-normal distribution over the simplex: a normal variable through
     /// [`StickBreakingTransform`].
+    ///
+    /// ```
+    /// use torch::{ones, zeros};
+    /// use torch::distributions::{DistributionExt, LogisticNormal};
+    /// // two normal variables make points of a simplex with three corners
+    /// let x = LogisticNormal::new(zeros([2]), ones([2])).sample_shape([5]);
+    /// assert_eq!(x.sizes(), &[5, 3]);
+    /// assert!(torch::allclose(&x.sum_dim(-1, false), &ones([5])));
+    /// ```
     "torch.distributions.LogisticNormal" LogisticNormal LogisticNormalOptions {
         /// Mean of the normal variable.
         loc: real(),

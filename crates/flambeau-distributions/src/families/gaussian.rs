@@ -160,6 +160,15 @@ pub struct MultivariateNormalOptions {
     pub validate_args: Option<bool>,
 }
 /// The normal distribution of vectors, by a mean and a covariance matrix, its inverse or its Cholesky factor.
+///
+/// ```
+/// use torch::{tensor, zeros};
+/// use torch::distributions::{DistributionExt, MultivariateNormal};
+/// let d = MultivariateNormal::by_covariance(&zeros([2]), &tensor([[2.0, 1.0], [1.0, 2.0]]));
+/// // -log(2 pi) - log(det) / 2
+/// let expected = -(2.0 * std::f64::consts::PI).ln() - 3f64.ln() / 2.0;
+/// assert!((d.log_prob(&zeros([2])).item::<f64>() - expected).abs() < 1e-6);
+/// ```
 #[derive(Clone, Debug)]
 #[doc(alias = "torch.distributions.MultivariateNormal")]
 pub struct MultivariateNormal {
@@ -307,6 +316,13 @@ pub struct LowRankMultivariateNormalOptions {
     pub validate_args: Option<bool>,
 }
 /// The normal distribution of vectors with the covariance `cov_factor cov_factor^T + diag(cov_diag)`.
+///
+/// ```
+/// use torch::{ones, tensor, zeros};
+/// use torch::distributions::{DistributionExt, LowRankMultivariateNormal};
+/// let d = LowRankMultivariateNormal::new(zeros([2]), tensor([[1.0], [2.0]]), ones([2]));
+/// assert_eq!(d.variance().to_vec::<f32>(), [2.0, 5.0]);
+/// ```
 #[derive(Clone, Debug)]
 #[doc(alias = "torch.distributions.LowRankMultivariateNormal")]
 pub struct LowRankMultivariateNormal {

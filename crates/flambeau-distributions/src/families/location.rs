@@ -93,6 +93,14 @@ impl ExponentialFamily for Normal {
 
 family! {
     /// The Laplace distribution with density `exp(-|x - loc| / scale) / (2 scale)`.
+    ///
+    /// ```
+    /// use torch::tensor;
+    /// use torch::distributions::{DistributionExt, Laplace};
+    /// let d = Laplace::new(0.0, 3.0);
+    /// assert_eq!(d.variance().item::<f64>(), 18.0);
+    /// assert_eq!(d.cdf(&tensor(0.0)).item::<f64>(), 0.5);
+    /// ```
     "torch.distributions.Laplace" Laplace LaplaceOptions {
         /// Mean.
         loc: |_d| real(),
@@ -146,6 +154,14 @@ impl Distribution for Laplace {
 
 family! {
     /// The Cauchy (Lorentz) distribution: of the ratio of two independent normal variables, without mean or variance.
+    ///
+    /// ```
+    /// use torch::tensor;
+    /// use torch::distributions::{Cauchy, DistributionExt};
+    /// let d = Cauchy::new(2.0, 1.0);
+    /// assert!(d.mean().item::<f64>().is_nan());
+    /// assert_eq!(d.cdf(&tensor([2.0, 3.0])).to_vec::<f32>(), [0.5, 0.75]);
+    /// ```
     "torch.distributions.Cauchy" Cauchy CauchyOptions {
         /// Mode, or median.
         loc: |_d| real(),
@@ -193,6 +209,14 @@ impl Distribution for Cauchy {
 
 family! {
     /// The uniform distribution over the half-open interval from `low` to `high`.
+    ///
+    /// ```
+    /// use torch::tensor;
+    /// use torch::distributions::{DistributionExt, Uniform};
+    /// let d = Uniform::new(1.0, 5.0);
+    /// assert_eq!(d.mean().item::<f64>(), 3.0);
+    /// assert_eq!(d.cdf(&tensor([1.0, 2.0, 4.0])).to_vec::<f32>(), [0.0, 0.25, 0.75]);
+    /// ```
     "torch.distributions.Uniform" Uniform UniformOptions {
         /// Lower end, included.
         low: |d| constraints::less_than(&d.high),
@@ -256,6 +280,13 @@ pub struct StudentTOptions {
     pub validate_args: Option<bool>,
 }
 /// Student's t distribution: of `loc + scale x / sqrt(y / df)` with standard normal x and chi-squared y.
+///
+/// ```
+/// use torch::distributions::{DistributionExt, StudentT, StudentTOptions};
+/// assert_eq!(StudentT::new(4.0).variance().item::<f64>(), 2.0);
+/// let d = StudentTOptions::new(4.0).loc(1.0).scale(3.0).build();
+/// assert_eq!((d.mean().item::<f64>(), d.variance().item::<f64>()), (1.0, 18.0));
+/// ```
 #[derive(Clone, Debug)]
 #[doc(alias = "torch.distributions.StudentT")]
 pub struct StudentT {
@@ -353,6 +384,14 @@ impl Distribution for StudentT {
 
 family! {
     /// The generalized Pareto distribution, of what exceeds a high threshold `loc`.
+    ///
+    /// ```
+    /// use torch::tensor;
+    /// use torch::distributions::{DistributionExt, GeneralizedPareto};
+    /// let d = GeneralizedPareto::new(1.0, 1.0, 0.5);
+    /// assert_eq!(d.mean().item::<f64>(), 3.0);
+    /// assert_eq!(d.cdf(&tensor(1.0)).item::<f64>(), 0.0);
+    /// ```
     "torch.distributions.GeneralizedPareto" GeneralizedPareto GeneralizedParetoOptions {
         /// Threshold.
         loc: |_d| real(),

@@ -28,6 +28,14 @@ pub struct LKJCholeskyOptions {
 /// The LKJ distribution of Cholesky factors of correlation matrices, with density of the matrix in proportion to
 /// `det(C)^(concentration - 1)` (Lewandowski, Kurowicka and Joe, "Generating random correlation matrices based on vines
 /// and extended onion method", 2009; sampled by the onion method).
+///
+/// ```
+/// use torch::ones;
+/// use torch::distributions::{DistributionExt, LKJCholesky};
+/// let l = LKJCholesky::new(3, 1.0).sample();
+/// let correlations = l.matmul(&l.t());
+/// assert!(torch::allclose(&correlations.diagonal(), &ones([3])));
+/// ```
 #[derive(Clone, Debug)]
 #[doc(alias = "torch.distributions.LKJCholesky")]
 pub struct LKJCholesky {
@@ -129,6 +137,13 @@ pub struct WishartOptions {
 }
 /// The Wishart distribution: of the sum of `df` products `x x^T` of normal vectors with that covariance. Sampled by
 /// Bartlett's decomposition.
+///
+/// ```
+/// use torch::eye;
+/// use torch::distributions::{DistributionExt, WishartOptions};
+/// let d = WishartOptions::new(3.0).covariance_matrix(eye(2)).build();
+/// assert!(torch::allclose(&d.mean(), &(eye(2) * 3.0)));
+/// ```
 #[derive(Clone, Debug)]
 #[doc(alias = "torch.distributions.Wishart")]
 pub struct Wishart {

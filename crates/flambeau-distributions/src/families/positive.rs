@@ -11,6 +11,15 @@ use std::sync::Arc;
 
 family! {
     /// The exponential distribution with density `rate exp(-rate x)`.
+    ///
+    /// ```
+    /// use torch::tensor;
+    /// use torch::distributions::{DistributionExt, Exponential};
+    /// let d = Exponential::new(4.0);
+    /// assert_eq!(d.mean().item::<f64>(), 0.25);
+    /// let median = d.icdf(&tensor(0.5));
+    /// assert!((d.cdf(&median).item::<f64>() - 0.5).abs() < 1e-6);
+    /// ```
     "torch.distributions.Exponential" Exponential ExponentialOptions {
         /// Inverse scale.
         rate: |_d| positive(),
@@ -79,6 +88,13 @@ impl ExponentialFamily for Exponential {
 family! {
     /// The gamma distribution with density `rate^c x^(c-1) exp(-rate x) / Gamma(c)`, c the concentration. Samples are
     /// differentiable by implicit reparameterization (Figurnov, Mohamed and Mnih, 2018).
+    ///
+    /// ```
+    /// use torch::distributions::{DistributionExt, Gamma};
+    /// let d = Gamma::new(3.0, 2.0);
+    /// let moments = [d.mean(), d.mode(), d.variance()].map(|t| t.item::<f64>());
+    /// assert_eq!(moments, [1.5, 1.0, 0.75]);
+    /// ```
     "torch.distributions.Gamma" Gamma GammaOptions {
         /// Shape.
         concentration: |_d| positive(),
@@ -161,6 +177,12 @@ pub struct Chi2Options {
     pub validate_args: Option<bool>,
 }
 /// The chi-squared distribution: the gamma distribution with concentration `df / 2` and rate 1/2.
+///
+/// ```
+/// use torch::distributions::{Chi2, DistributionExt};
+/// let d = Chi2::new(3.0);
+/// assert_eq!((d.mean().item::<f64>(), d.variance().item::<f64>()), (3.0, 6.0));
+/// ```
 #[derive(Clone, Debug)]
 #[doc(alias = "torch.distributions.Chi2")]
 pub struct Chi2 {
@@ -231,6 +253,12 @@ pub struct FisherSnedecorOptions {
     pub validate_args: Option<bool>,
 }
 /// The F distribution: of the ratio of two chi-squared variables, each divided by its degrees of freedom.
+///
+/// ```
+/// use torch::distributions::{DistributionExt, FisherSnedecor};
+/// let d = FisherSnedecor::new(2.0, 6.0);
+/// assert_eq!((d.mean().item::<f64>(), d.variance().item::<f64>()), (1.5, 6.75));
+/// ```
 #[derive(Clone, Debug)]
 #[doc(alias = "torch.distributions.FisherSnedecor")]
 pub struct FisherSnedecor {
@@ -316,6 +344,14 @@ impl Distribution for FisherSnedecor {
 
 family! {
     /// The Poisson distribution with probabilities `rate^k exp(-rate) / k!`.
+    ///
+    /// ```
+    /// use torch::tensor;
+    /// use torch::distributions::{DistributionExt, Poisson};
+    /// let d = Poisson::new(2.5);
+    /// assert_eq!((d.mean().item::<f64>(), d.mode().item::<f64>()), (2.5, 2.0));
+    /// assert_eq!(d.log_prob(&tensor(0.0)).item::<f64>(), -2.5);
+    /// ```
     "torch.distributions.Poisson" Poisson PoissonOptions {
         /// Rate.
         rate: |_d| nonnegative(),

@@ -50,6 +50,14 @@ macro_rules! options {
 }
 options!("torch.distributions.relaxed_bernoulli.LogitRelaxedBernoulli" LogitRelaxedBernoulliOptions LogitRelaxedBernoulli: Param);
 /// The logit of a relaxed Bernoulli variable.
+///
+/// ```
+/// use torch::tensor;
+/// use torch::distributions::{DistributionExt, LogitRelaxedBernoulli};
+/// let d = LogitRelaxedBernoulli::by_probs(0.5, 0.5);
+/// // the density there is a quarter of the temperature
+/// assert!((d.log_prob(&tensor(0.0)).item::<f64>() - 0.125f64.ln()).abs() < 1e-6);
+/// ```
 #[derive(Clone, Debug)]
 #[doc(alias = "torch.distributions.relaxed_bernoulli.LogitRelaxedBernoulli")]
 pub struct LogitRelaxedBernoulli {
@@ -138,6 +146,16 @@ macro_rules! relaxed {
 options!("torch.distributions.RelaxedBernoulli" RelaxedBernoulliOptions RelaxedBernoulli: Param);
 relaxed!(
     /// The relaxed Bernoulli distribution, over numbers from 0 to 1, with differentiable samples.
+    ///
+    /// ```
+    /// use torch::tensor;
+    /// use torch::distributions::{DistributionExt, RelaxedBernoulli};
+    /// let probs = tensor(0.25).requires_grad_(true).clone();
+    /// let x = RelaxedBernoulli::by_probs(0.5, &probs).rsample();
+    /// assert!((0.0..=1.0).contains(&x.item::<f64>()));
+    /// x.backward();
+    /// assert!(probs.grad().is_some());
+    /// ```
     #[doc(alias = "torch.distributions.RelaxedBernoulli")]
     RelaxedBernoulli, LogitRelaxedBernoulli, unit_interval(), unit_interval(), real()
 );
@@ -154,6 +172,14 @@ impl RelaxedBernoulli {
 
 options!("torch.distributions.relaxed_categorical.ExpRelaxedCategorical" ExpRelaxedCategoricalOptions ExpRelaxedCategorical: Tensor);
 /// The logarithm of a relaxed one-hot variable.
+///
+/// ```
+/// use torch::tensor;
+/// use torch::distributions::{DistributionExt, ExpRelaxedCategorical};
+/// let d = ExpRelaxedCategorical::by_probs(1.0, tensor([0.5, 0.5]));
+/// let middle = tensor([0.5, 0.5]).log();
+/// assert!((d.log_prob(&middle).item::<f64>() - 0.25f64.ln()).abs() < 1e-6);
+/// ```
 #[derive(Clone, Debug)]
 #[doc(alias = "torch.distributions.relaxed_categorical.ExpRelaxedCategorical")]
 pub struct ExpRelaxedCategorical {
@@ -212,6 +238,15 @@ impl Distribution for ExpRelaxedCategorical {
 options!("torch.distributions.RelaxedOneHotCategorical" RelaxedOneHotCategoricalOptions RelaxedOneHotCategorical: Tensor);
 relaxed!(
     /// The relaxed one-hot categorical distribution, over the simplex, with differentiable samples.
+    ///
+    /// ```
+    /// use torch::tensor;
+    /// use torch::distributions::{DistributionExt, RelaxedOneHotCategorical};
+    /// let d = RelaxedOneHotCategorical::by_probs(0.5, tensor([0.1, 0.2, 0.7]));
+    /// let x = d.rsample();
+    /// assert!((x.sum().item::<f64>() - 1.0).abs() < 1e-6);
+    /// assert_eq!(d.support().to_string(), "Simplex()");
+    /// ```
     #[doc(alias = "torch.distributions.RelaxedOneHotCategorical")]
     RelaxedOneHotCategorical, ExpRelaxedCategorical, simplex(), simplex(), real_vector()
 );

@@ -42,6 +42,14 @@ pub struct DirichletOptions {
     pub validate_args: Option<bool>,
 }
 /// The Dirichlet distribution over the simplex, with density in proportion to the product of `x_i^(c_i - 1)`.
+///
+/// ```
+/// use torch::tensor;
+/// use torch::distributions::{Dirichlet, DistributionExt};
+/// let d = Dirichlet::new(tensor([1.0, 2.0, 5.0]));
+/// assert_eq!(d.mean().to_vec::<f32>(), [0.125, 0.25, 0.625]);
+/// assert!((d.sample().sum().item::<f64>() - 1.0).abs() < 1e-6);
+/// ```
 #[derive(Clone, Debug)]
 #[doc(alias = "torch.distributions.Dirichlet")]
 pub struct Dirichlet {
@@ -147,6 +155,14 @@ pub struct BetaOptions {
     pub validate_args: Option<bool>,
 }
 /// The beta distribution over numbers from 0 to 1, with density in proportion to `x^(a-1) (1-x)^(b-1)`.
+///
+/// ```
+/// use torch::tensor;
+/// use torch::distributions::{Beta, DistributionExt};
+/// let d = Beta::new(2.0, 2.0);
+/// assert_eq!(d.mean().item::<f64>(), 0.5);
+/// assert!((d.log_prob(&tensor(0.5)).exp().item::<f64>() - 1.5).abs() < 1e-6);
+/// ```
 #[derive(Clone, Debug)]
 #[doc(alias = "torch.distributions.Beta")]
 pub struct Beta {

@@ -79,6 +79,13 @@ pub fn register_kl<P: Distribution, Q: Distribution>(
 }
 /// The divergence `KL(p || q)`, the mean of `log p(x) - log q(x)` under p: of shape `batch_shape`.
 ///
+/// ```
+/// use torch::distributions::{Uniform, kl_divergence};
+/// let (p, q) = (Uniform::new(0.0, 1.0), Uniform::new(0.0, 2.0));
+/// assert!((kl_divergence(&p, &q).item::<f64>() - 2f64.ln()).abs() < 1e-6);
+/// assert_eq!(kl_divergence(&q, &p).item::<f64>(), f64::INFINITY);
+/// ```
+///
 /// # Errors
 /// Panics where none is known for the two types; [`try_kl_divergence`] gives an error.
 #[doc(alias = "torch.distributions.kl.kl_divergence")]

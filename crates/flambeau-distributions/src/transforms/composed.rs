@@ -16,6 +16,14 @@ fn cached(parts: &[AnyTransform], on: bool) -> Vec<AnyTransform> {
 }
 
 /// Several transforms, one after the other.
+///
+/// ```
+/// use torch::tensor;
+/// use torch::distributions::transforms::{AffineTransform, ComposeTransform, PowerTransform, Transform};
+/// let t = ComposeTransform::new([PowerTransform::new(2.0).into(), AffineTransform::new(1.0, 10.0).into()]);
+/// assert_eq!(t.try_call(&tensor([3.0]))?.to_vec::<f32>(), [91.0]);
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 #[doc(alias = "torch.distributions.transforms.ComposeTransform")]
 pub struct ComposeTransform {
@@ -145,6 +153,16 @@ pub(crate) fn same_list(a: &[AnyTransform], b: &[AnyTransform]) -> bool {
 }
 
 /// Another transform whose `reinterpreted_batch_ndims` more rightmost dimensions belong to an event.
+///
+/// ```
+/// use torch::tensor;
+/// use torch::distributions::transforms::{ExpTransform, IndependentTransform, Transform};
+/// let t = IndependentTransform::new(ExpTransform, 1);
+/// let x = tensor([1.0, 2.0]);
+/// // one number for the whole vector
+/// assert_eq!(t.try_log_abs_det_jacobian(&x, &t.try_call(&x)?)?.item::<f64>(), 3.0);
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 #[doc(alias = "torch.distributions.transforms.IndependentTransform")]
 pub struct IndependentTransform {
@@ -210,6 +228,14 @@ impl Transform for IndependentTransform {
 }
 
 /// Events of one shape into another of as many elements.
+///
+/// ```
+/// use torch::zeros;
+/// use torch::distributions::transforms::{ReshapeTransform, Transform};
+/// let t = ReshapeTransform::new([4], [2, 2]);
+/// assert_eq!(t.try_call(&zeros([3, 4]))?.sizes(), &[3, 2, 2]);
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 #[doc(alias = "torch.distributions.transforms.ReshapeTransform")]
 pub struct ReshapeTransform {
@@ -282,6 +308,15 @@ impl Transform for ReshapeTransform {
 }
 
 /// Transforms one after the other along `dim`, each over as many entries as `lengths` say.
+///
+/// ```
+/// use torch::tensor;
+/// use torch::distributions::transforms::{AffineTransform, CatTransform, ExpTransform, Transform};
+/// let parts = vec![ExpTransform.into(), AffineTransform::new(0.0, 2.0).into()];
+/// let t = CatTransform::try_new(parts, 0, Some(vec![1, 2]))?;
+/// assert_eq!(t.try_call(&tensor([0.0, 1.0, 2.0]))?.to_vec::<f32>(), [1.0, 2.0, 4.0]);
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 #[doc(alias = "torch.distributions.transforms.CatTransform")]
 pub struct CatTransform {
@@ -387,6 +422,14 @@ impl Transform for CatTransform {
 }
 
 /// One transform for each entry along `dim`.
+///
+/// ```
+/// use torch::tensor;
+/// use torch::distributions::transforms::{AffineTransform, ExpTransform, StackTransform, Transform};
+/// let t = StackTransform::new([ExpTransform.into(), AffineTransform::new(0.0, 2.0).into()], 0);
+/// assert_eq!(t.try_call(&tensor([0.0, 1.0]))?.to_vec::<f32>(), [1.0, 2.0]);
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 #[doc(alias = "torch.distributions.transforms.StackTransform")]
 pub struct StackTransform {
@@ -454,6 +497,16 @@ impl Transform for StackTransform {
 }
 
 /// A distribution's cumulative distribution function: onto uniform numbers.
+///
+/// ```
+/// use std::sync::Arc;
+/// use torch::tensor;
+/// use torch::distributions::Normal;
+/// use torch::distributions::transforms::{CumulativeDistributionTransform, Transform};
+/// let t = CumulativeDistributionTransform::new(Arc::new(Normal::new(0.0, 1.0)));
+/// assert_eq!(t.try_call(&tensor(0.0))?.item::<f64>(), 0.5);
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 #[doc(alias = "torch.distributions.transforms.CumulativeDistributionTransform")]
 pub struct CumulativeDistributionTransform {

@@ -65,6 +65,15 @@ pub(crate) fn vector_to_tril(vector: &Expr, diagonal: i64) -> Expr {
 }
 
 /// `n (n - 1) / 2` numbers onto the Cholesky factor of an `n x n` correlation matrix (Lewandowski, Kurowicka and Joe, 2009).
+///
+/// ```
+/// use torch::{ones, tensor};
+/// use torch::distributions::transforms::{CorrCholeskyTransform, Transform};
+/// let l = CorrCholeskyTransform.try_call(&tensor([1.0, 2.0, 3.0]))?;
+/// assert_eq!(l.sizes(), &[3, 3]);
+/// assert!(torch::allclose(&l.matmul(&l.t()).diagonal(), &ones([3])));
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 #[doc(alias = "torch.distributions.transforms.CorrCholeskyTransform")]
 pub struct CorrCholeskyTransform;
@@ -125,6 +134,14 @@ impl Transform for CorrCholeskyTransform {
 }
 
 /// Any square matrix onto a lower-triangular one with a positive diagonal.
+///
+/// ```
+/// use torch::tensor;
+/// use torch::distributions::transforms::{LowerCholeskyTransform, Transform};
+/// let l = LowerCholeskyTransform.try_call(&tensor([[0.0, 9.0], [3.0, 0.0]]))?;
+/// assert_eq!(l.to_vec2::<f32>(), [[1.0, 0.0], [3.0, 1.0]]);
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 #[doc(alias = "torch.distributions.transforms.LowerCholeskyTransform")]
 pub struct LowerCholeskyTransform;
@@ -156,6 +173,14 @@ impl Transform for LowerCholeskyTransform {
 }
 
 /// Any square matrix onto a positive definite one.
+///
+/// ```
+/// use torch::tensor;
+/// use torch::distributions::transforms::{PositiveDefiniteTransform, Transform};
+/// let m = PositiveDefiniteTransform.try_call(&tensor([[0.0, 9.0], [3.0, 0.0]]))?;
+/// assert_eq!(m.to_vec2::<f32>(), [[1.0, 3.0], [3.0, 10.0]]);
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 #[doc(alias = "torch.distributions.transforms.PositiveDefiniteTransform")]
 pub struct PositiveDefiniteTransform;

@@ -44,6 +44,26 @@ fn refused<T>() -> Result<T> {
 
 /// A map `y = f(x)` with an inverse (at least a right inverse) and, where it is bijective, the log determinant of its
 /// Jacobian (`torch.distributions.transforms.Transform`).
+///
+/// ```
+/// use torch::{Result, Tensor, tensor};
+/// use torch::distributions::{Constraint, DistributionExt, Normal, TransformedDistribution};
+/// use torch::distributions::{constraints, transforms::Transform};
+/// /// `y = -x`
+/// struct Turned;
+/// impl Transform for Turned {
+///     fn name(&self) -> &'static str { "Turned" }
+///     fn try_domain(&self) -> Result<Constraint> { Ok(constraints::real()) }
+///     fn try_codomain(&self) -> Result<Constraint> { Ok(constraints::real()) }
+///     fn try_call(&self, x: &Tensor) -> Result<Tensor> { Ok(-x) }
+///     fn try_inverse(&self, y: &Tensor) -> Result<Tensor> { Ok(-y) }
+///     fn bijective(&self) -> bool { true }
+///     fn try_log_abs_det_jacobian(&self, x: &Tensor, _: &Tensor) -> Result<Tensor> { Ok(x * 0.0) }
+/// }
+/// let (normal, at) = (Normal::new(1.0, 1.0), tensor(-1.0));
+/// let d = TransformedDistribution::new(normal.clone(), [Turned.into()]);
+/// assert_eq!(d.log_prob(&at).item::<f64>(), normal.log_prob(&-&at).item::<f64>());
+/// ```
 #[doc(alias = "torch.distributions.Transform")]
 #[doc(alias = "torch.distributions.transforms.Transform")]
 pub trait Transform: Any + Send + Sync {
@@ -143,6 +163,15 @@ pub trait Transform: Any + Send + Sync {
 const MOST_LEVELS: usize = 256;
 
 /// A transform of any class; clones are the same transform.
+///
+/// ```
+/// use torch::tensor;
+/// use torch::distributions::transforms::{AnyTransform, ExpTransform, SoftplusTransform};
+/// let all: Vec<AnyTransform> = vec![ExpTransform.into(), SoftplusTransform.into()];
+/// assert_eq!(all[0].try_call(&tensor(0.0))?.item::<f64>(), 1.0);
+/// assert_eq!(format!("{all:?}"), "[ExpTransform(), SoftplusTransform()]");
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct AnyTransform(Arc<dyn Transform>, usize);
 
@@ -195,10 +224,25 @@ impl dyn Transform {
     }
 }
 /// Whether two transforms are the same map, as PyTorch's `==` says.
+///
+/// ```
+/// use torch::distributions::transforms::{AffineTransform, same};
+/// let t = AffineTransform::new(0.0, 2.0);
+/// assert!(same(&t, &AffineTransform::new(0.0, 2.0)) && !same(&t, &AffineTransform::new(0.0, 3.0)));
+/// ```
 pub fn same(a: &dyn Transform, b: &dyn Transform) -> bool {
     std::ptr::addr_eq(std::ptr::from_ref(a), std::ptr::from_ref(b)) || a.plain().same(b.plain())
 }
 /// The inverse of a transform; the inverse of that is the transform itself.
+///
+/// ```
+/// use torch::tensor;
+/// use torch::distributions::transforms::{ExpTransform, inverse};
+/// let log = inverse(&ExpTransform.into());
+/// assert_eq!(log.try_call(&tensor(1.0))?.item::<f64>(), 0.0);
+/// assert_eq!(inverse(&log).to_text(), "ExpTransform()");
+/// # Ok::<(), torch::Error>(())
+/// ```
 pub fn inverse(t: &AnyTransform) -> AnyTransform {
     if let Some(i) = t.downcast_ref::<Inverse>() {
         return i.0.clone();
@@ -207,6 +251,15 @@ pub fn inverse(t: &AnyTransform) -> AnyTransform {
 }
 /// The same transform that remembers its last result (`size` 1), so that the inverse of an output that was just computed
 /// is its very input; or one that does not (0).
+///
+/// ```
+/// use torch::tensor;
+/// use torch::distributions::transforms::{TanhTransform, with_cache};
+/// let (t, x) = (with_cache(&TanhTransform.into(), 1), tensor(100.0));
+/// // without it the inverse of 1 would be another number
+/// assert_eq!(t.try_inverse(&t.try_call(&x)?)?.item::<f64>(), 100.0);
+/// # Ok::<(), torch::Error>(())
+/// ```
 ///
 /// # Errors
 /// Another size.

@@ -59,12 +59,28 @@ macro_rules! plain {
 }
 plain!(
     /// `y = exp(x)`
+    ///
+    /// ```
+    /// use torch::tensor;
+    /// use torch::distributions::transforms::{ExpTransform, Transform};
+    /// assert_eq!(ExpTransform.try_call(&tensor([0.0]))?.to_vec::<f32>(), [1.0]);
+    /// assert_eq!(ExpTransform.try_codomain()?.to_string(), "GreaterThan(lower_bound=0.0)");
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[doc(alias = "torch.distributions.transforms.ExpTransform")]
     ExpTransform: constraints::real() => constraints::positive(),
     |x| x.exp(), |y| y.log(), |x, _y| x
 );
 plain!(
     /// `y = 1 / (1 + exp(-x))`, kept away from 0 and 1.
+    ///
+    /// ```
+    /// use torch::tensor;
+    /// use torch::distributions::transforms::{SigmoidTransform, Transform};
+    /// let y = SigmoidTransform.try_call(&tensor([0.0, 1000.0]))?.to_vec::<f32>();
+    /// assert!(y[0] == 0.5 && y[1] < 1.0);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[doc(alias = "torch.distributions.transforms.SigmoidTransform")]
     SigmoidTransform: constraints::real() => constraints::unit_interval(),
     |x| clipped_sigmoid(&x),
@@ -79,12 +95,26 @@ plain!(
 );
 plain!(
     /// `y = log(1 + exp(x))`, linear from x = 20 on.
+    ///
+    /// ```
+    /// use torch::tensor;
+    /// use torch::distributions::transforms::{SoftplusTransform, Transform};
+    /// assert_eq!(SoftplusTransform.try_call(&tensor([30.0]))?.to_vec::<f32>(), [30.0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[doc(alias = "torch.distributions.transforms.SoftplusTransform")]
     SoftplusTransform: constraints::real() => constraints::positive(),
     |x| x.softplus(), |y| (-((-&y).expm1())).log() + y, |x, _y| -(-x).softplus()
 );
 plain!(
     /// `y = tanh(x)`; its inverse is unstable near -1 and 1 (see [`with_cache`](super::with_cache)).
+    ///
+    /// ```
+    /// use torch::tensor;
+    /// use torch::distributions::transforms::{TanhTransform, Transform};
+    /// assert_eq!(TanhTransform.try_call(&tensor([0.0, 100.0]))?.to_vec::<f32>(), [0.0, 1.0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[doc(alias = "torch.distributions.transforms.TanhTransform")]
     TanhTransform: constraints::real() => constraints::interval(-1.0, 1.0),
     |x| x.tanh(), |y| y.atanh(),
@@ -92,6 +122,14 @@ plain!(
 );
 
 /// `y = |x|`, whose right inverse takes the positive input.
+///
+/// ```
+/// use torch::tensor;
+/// use torch::distributions::transforms::{AbsTransform, Transform};
+/// let y = AbsTransform.try_call(&tensor([-3.0]))?;
+/// assert_eq!(AbsTransform.try_inverse(&y)?.to_vec::<f32>(), [3.0]);
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 #[doc(alias = "torch.distributions.transforms.AbsTransform")]
 pub struct AbsTransform;
@@ -126,6 +164,15 @@ impl Transform for AbsTransform {
 }
 
 /// `y = x^exponent` of positive numbers.
+///
+/// ```
+/// use torch::tensor;
+/// use torch::distributions::transforms::{PowerTransform, Transform};
+/// let t = PowerTransform::new(2.0);
+/// let y = t.try_call(&tensor([3.0]))?;
+/// assert_eq!((y.item::<f64>(), t.try_inverse(&y)?.item::<f64>()), (9.0, 3.0));
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 #[doc(alias = "torch.distributions.transforms.PowerTransform")]
 pub struct PowerTransform {
@@ -199,6 +246,14 @@ fn equal(a: &Param, b: &Param) -> bool {
 }
 
 /// `y = loc + scale x`, over events of `event_dim` dimensions.
+///
+/// ```
+/// use torch::tensor;
+/// use torch::distributions::transforms::{AffineTransform, Transform};
+/// let t = AffineTransform::new(1.0, tensor([2.0, -2.0]));
+/// assert_eq!(t.try_call(&tensor([3.0, 3.0]))?.to_vec::<f32>(), [7.0, -5.0]);
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 #[doc(alias = "torch.distributions.transforms.AffineTransform")]
 pub struct AffineTransform {

@@ -31,6 +31,14 @@ fn moved(shape: &[i64], by: i64) -> Result<Vec<i64>> {
 }
 
 /// `y = exp(x) / sum(exp(x))`: not bijective, and coordinate by coordinate, which suits optimization.
+///
+/// ```
+/// use torch::zeros;
+/// use torch::distributions::transforms::{SoftmaxTransform, Transform};
+/// assert_eq!(SoftmaxTransform.try_call(&zeros([4]))?.to_vec::<f32>(), [0.25; 4]);
+/// assert!(!SoftmaxTransform.bijective());
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 #[doc(alias = "torch.distributions.transforms.SoftmaxTransform")]
 pub struct SoftmaxTransform;
@@ -70,6 +78,14 @@ impl Transform for SoftmaxTransform {
 }
 
 /// `n` numbers onto a simplex of `n + 1` by breaking a stick: bijective, which suits Hamiltonian Monte Carlo.
+///
+/// ```
+/// use torch::zeros;
+/// use torch::distributions::transforms::{StickBreakingTransform, Transform};
+/// let y = StickBreakingTransform.try_call(&zeros([2]))?;
+/// assert!(torch::allclose(&y, &(torch::ones([3]) / 3.0)));
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 #[doc(alias = "torch.distributions.transforms.StickBreakingTransform")]
 pub struct StickBreakingTransform;

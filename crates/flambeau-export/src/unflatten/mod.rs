@@ -27,6 +27,27 @@ use std::rc::Rc;
 /// Makes the arguments that a program was exported for of others: of callers that build them in another way.
 ///
 /// Closures `|target, input, leaves| Ok(leaves.to_vec())` are adapters.
+///
+/// ```
+/// use torch::export::{self, FlatArgsAdapter};
+/// use torch::fx::pytree::TreeSpec;
+/// use torch::library::Value;
+/// use torch::{Result, Tensor, nn, prelude::*};
+///
+/// /// Callers give the input and something else, which the program does not take.
+/// struct First;
+/// impl FlatArgsAdapter for First {
+///     fn adapt(&self, target: &TreeSpec, _: &TreeSpec, leaves: &[Value]) -> Result<Vec<Value>> {
+///         Ok(leaves[..target.leaves()].to_vec())
+///     }
+/// }
+/// let net = nn::Linear::new(2, 3);
+/// let x = torch::ones([4, 2]);
+/// let p = export::export(&net, |x: &[Tensor]| net.call(&x[0]), &[&x]);
+/// let m = export::unflatten(&p)?.flat_args_adapter(First);
+/// assert!(m.try_forward(&[&x, &torch::ones([1])])?.equal(&net.call(&x)));
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[doc(alias = "torch.export.unflatten.FlatArgsAdapter")]
 pub trait FlatArgsAdapter {
     /// The leaves in the order of `target`, for those of a call that was built as `input` says.

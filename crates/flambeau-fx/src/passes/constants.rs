@@ -14,6 +14,21 @@ const FOLDED: &str = "_FX_CONST_FOLDED_ATTRS";
 /// A graph that reads what follows from its tensors alone, which a child graph, `const_subgraph_module`, has computed: PyTorch's
 /// `split_const_subgraphs` with `run_folding`. What does more than compute, or draws random numbers, stays.
 ///
+/// ```
+/// use torch::fx::{Graph, GraphModule, Op, passes};
+/// let mut g = Graph::new();
+/// let (x, w) = (g.placeholder("x"), g.get_attr("w"));
+/// let exp = g.call_function("torch.exp", [w], []);
+/// let sum = g.call_function("operator.add", [x, exp], []);
+/// g.output(sum);
+/// let mut m = GraphModule::new(g);
+/// m.set("w", torch::zeros([2]));
+/// let folded = passes::fold_constants(&m)?;
+/// assert!(folded.graph.find_nodes(Op::CallFunction, Some("torch.exp")).is_empty());
+/// assert_eq!(folded.try_forward(&[&torch::ones([2])])?.to_vec::<f32>(), [2.0, 2.0]);
+/// # Ok::<(), torch::Error>(())
+/// ```
+///
 /// # Errors
 /// Those of the nodes that are computed.
 pub fn fold_constants(m: &GraphModule) -> Result<GraphModule> {
@@ -148,6 +163,15 @@ pub fn fold_constants(m: &GraphModule) -> Result<GraphModule> {
 
 /// Makes nodes that do the same with the same arguments one; says whether there were any. What draws random numbers, writes, or
 /// calls a module stays.
+///
+/// ```
+/// use torch::Tensor;
+/// use torch::fx::{self, passes};
+/// let mut m = fx::make_fx(|x: &[Tensor]| x[0].exp() + x[0].exp())(&[&torch::zeros([2])]);
+/// let before = m.graph.len();
+/// assert!(passes::eliminate_common(&mut m));
+/// assert_eq!(m.graph.len(), before - 1);
+/// ```
 pub fn eliminate_common(m: &mut GraphModule) -> bool {
     let g = &mut m.graph;
     let mut seen: HashMap<(Op, String), Vec<Node>> = HashMap::new();

@@ -11,6 +11,19 @@ use flambeau_nn::{BatchNorm1d, BatchNorm2d, BatchNorm3d, Conv1d, Conv2d, Conv3d,
 
 /// A graph in which convolutions and linear maps that nothing but a batch normalisation uses compute both: for evaluation.
 ///
+/// ```
+/// use torch::fx::{self, Op, passes};
+/// use torch::{Tensor, nn, prelude::*};
+/// let net = nn::Sequential::new((nn::Conv2d::new(1, 2, 3), nn::BatchNorm2d::new(2)));
+/// net.eval();
+/// let x = torch::randn([1, 1, 5, 5]);
+/// let m = fx::symbolic_trace(&net, |x: &[Tensor]| net.call(&x[0]), &[&x]);
+/// let fused = passes::fuse_conv_bn(&m)?;
+/// assert_eq!(fused.graph.find_nodes(Op::CallModule, None).len(), 1);
+/// assert!((fused.try_forward(&[&x])? - net.call(&x)).abs().max().item::<f32>() < 1e-5);
+/// # Ok::<(), torch::Error>(())
+/// ```
+///
 /// # Errors
 /// Those of the modules.
 pub fn fuse_conv_bn(m: &GraphModule) -> Result<GraphModule> {

@@ -27,6 +27,25 @@ impl Match {
 }
 
 /// Finds a pattern in graphs. The pattern's inputs stand for anything; what it computes inside is used nowhere else.
+///
+/// ```
+/// use torch::fx::Graph;
+/// use torch::fx::passes::{Match, SubgraphMatcher};
+/// let chain = |names: &[&str]| {
+///     let mut g = Graph::new();
+///     let mut last = g.placeholder("x");
+///     for name in names {
+///         last = g.call_function(name, [last], []);
+///     }
+///     g.output(last);
+///     g
+/// };
+/// let (program, pattern) = (chain(&["torch.exp", "torch.relu", "torch.exp"]), chain(&["torch.relu"]));
+/// let found: Vec<Match> = SubgraphMatcher::new(&pattern)?.find(&program);
+/// assert_eq!(found.len(), 1);
+/// assert_eq!(program.node(found[0].results[0]).target, "torch.relu");
+/// # Ok::<(), torch::Error>(())
+/// ```
 pub struct SubgraphMatcher<'a> {
     pattern: &'a Graph,
     /// Constants in the pattern stand for any.
@@ -188,6 +207,24 @@ pub struct Replaced {
 }
 
 /// Replaces a pattern by other nodes wherever it is found: both are graphs with the same inputs and as many results.
+///
+/// ```
+/// use torch::fx::passes::{Replaced, replace_pattern, replace_pattern_where};
+/// use torch::fx::{Graph, GraphModule};
+/// let one = |name: &str| {
+///     let mut g = Graph::new();
+///     let x = g.placeholder("x");
+///     let y = g.call_function(name, [x], []);
+///     g.output(y);
+///     g
+/// };
+/// let mut m = GraphModule::new(one("torch.relu"));
+/// assert!(replace_pattern_where(&mut m, &one("torch.relu"), &one("torch.exp"), &|_, _| false)?.is_empty());
+/// let places: Vec<Replaced> = replace_pattern(&mut m, &one("torch.relu"), &one("torch.exp"))?;
+/// assert_eq!(places.len(), 1);
+/// assert_eq!(m.try_forward(&[&torch::zeros([1])])?.item::<f32>(), 1.0);
+/// # Ok::<(), torch::Error>(())
+/// ```
 ///
 /// # Errors
 /// A pattern that cannot be looked for; a replacement with other numbers of inputs or results.

@@ -16,6 +16,18 @@ use crate::node::{NodeData, Op};
 /// Takes out nodes whose results nobody uses and that do nothing else; says whether there were any.
 ///
 /// Graphs that are called as modules are kept where they do something else themselves.
+///
+/// ```
+/// use torch::fx::passes::eliminate_dead_code;
+/// use torch::fx::{Graph, GraphModule};
+/// let mut g = Graph::new();
+/// let x = g.placeholder("x");
+/// g.call_function("torch.exp", [x], []);
+/// g.output(x);
+/// let mut m = GraphModule::new(g);
+/// assert!(eliminate_dead_code(&mut m));
+/// assert_eq!(m.graph.len(), 2);
+/// ```
 pub fn eliminate_dead_code(m: &mut GraphModule) -> bool {
     let mut g = std::mem::take(&mut m.graph);
     let impure = |d: &NodeData| {
@@ -32,6 +44,18 @@ fn has_effects(m: &GraphModule) -> bool {
 
 /// Writes calls of operators of tensors as Python's operators (`torch.add(x, y)` as `x + y`), and notes that modules and
 /// attributes give tensors: PyTorch's `NormalizeOperators`.
+///
+/// ```
+/// use torch::fx::passes::normalize_operators;
+/// use torch::fx::{Graph, GraphModule};
+/// let mut g = Graph::new();
+/// let (x, y) = (g.placeholder("x"), g.placeholder("y"));
+/// let sum = g.call_function("torch.add", [x, y], []);
+/// g.output(sum);
+/// let mut m = GraphModule::new(g);
+/// normalize_operators(&mut m);
+/// assert!(m.code().contains("x + y"));
+/// ```
 pub fn normalize_operators(m: &mut GraphModule) {
     let g = &mut m.graph;
     let all: Vec<_> = g.nodes().collect();

@@ -20,6 +20,17 @@ struct Part {
 /// A graph of calls of parts: `part` says for each node in which part it belongs. The parts are children `submod_0`, `submod_1`, ...,
 /// called in an order in which each has what it takes.
 ///
+/// ```
+/// use torch::Tensor;
+/// use torch::fx::{self, Op, passes};
+/// let x = torch::tensor([-1.0, 2.0]);
+/// let m = fx::make_fx(|x: &[Tensor]| x[0].relu() + 1.0)(&[&x]);
+/// let parts = passes::split_module(&m, &|node| i64::from(node.name == "add"))?;
+/// assert_eq!(parts.graph.find_nodes(Op::CallModule, None).len(), 2);
+/// assert_eq!(parts.try_forward(&[&x])?.to_vec::<f32>(), [1.0, 3.0]);
+/// # Ok::<(), torch::Error>(())
+/// ```
+///
 /// # Errors
 /// Parts that need each other.
 pub fn split_module(m: &GraphModule, part: &dyn Fn(&NodeData) -> i64) -> Result<GraphModule> {

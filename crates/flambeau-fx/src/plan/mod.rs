@@ -106,7 +106,7 @@ pub struct PlanReport {
 /// - The arena and the last results stay until the interpreter is dropped.
 ///
 /// ```
-/// use torch::fx::{self, PlannedInterpreter};
+/// use torch::fx::{self, PlanReport, PlannedInterpreter};
 /// use torch::Tensor;
 ///
 /// let w = torch::ones([64, 64]);
@@ -117,7 +117,7 @@ pub struct PlanReport {
 ///     let y = plan.try_forward(&[&x])?;
 ///     assert_eq!(y.sizes(), [8, 64]);
 /// }
-/// let report = &plan.reports()[0];
+/// let report: &PlanReport = &plan.reports()[0];
 /// // sums and activations are written over the products; the exponential, which is the result, is too
 /// assert_eq!((report.calls, report.in_place), (5, 3));
 /// assert!(report.arena + report.results < report.made);

@@ -88,6 +88,13 @@ pub struct LuOptions {
 }
 /// LU decompositions in compact form and the rows that were exchanged (`torch.lu`); singular matrices are no error. Panics
 /// with the text of [`try_lu`]'s error.
+///
+/// ```
+/// let a = torch::tensor([[4.0, 3.0], [2.0, 5.0]]);
+/// let (compact, pivots) = torch::lu(&a);
+/// assert_eq!(compact.to_vec2::<f32>(), [[4.0, 3.0], [0.5, 3.5]]);
+/// assert_eq!(pivots.to_vec::<i32>(), [1, 2]);
+/// ```
 #[doc(alias = "torch.lu")]
 #[track_caller]
 pub fn lu(a: &Tensor) -> (Tensor, Tensor) {

@@ -7,6 +7,13 @@ use flambeau_nn_functional::ops as f;
 use std::fmt;
 
 /// Where the triangle of a causal mask that is not square is aligned.
+///
+/// ```
+/// use torch::nn::attention::bias::{CausalBias, CausalVariant};
+/// let seen = |v| CausalBias::new(v, 1, 3).try_materialize(torch::Device::Cpu).unwrap();
+/// assert!(seen(CausalVariant::UpperLeft).equal(&torch::tensor([[true, false, false]])));
+/// assert!(seen(CausalVariant::LowerRight).equal(&torch::tensor([[true, true, true]])));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[doc(alias = "torch.nn.attention.bias.CausalVariant")]
 pub enum CausalVariant {
@@ -37,6 +44,13 @@ pub struct CausalBias {
     pub seq_len_kv: i64,
 }
 /// The mask of `is_causal`: query `i` sees the keys up to `i`.
+///
+/// ```
+/// use torch::nn::attention::bias::causal_upper_left;
+/// let mask = causal_upper_left(2, 3).try_materialize(torch::Device::Cpu)?;
+/// assert_eq!(mask.to_vec2::<bool>(), [[true, false, false], [true, true, false]]);
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[doc(alias = "torch.nn.attention.bias.causal_upper_left")]
 pub fn causal_upper_left(seq_len_q: i64, seq_len_kv: i64) -> CausalBias {
     CausalBias::new(CausalVariant::UpperLeft, seq_len_q, seq_len_kv)

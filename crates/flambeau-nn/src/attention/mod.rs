@@ -25,6 +25,14 @@ pub fn sdpa_kernel<R>(backends: &[SDPBackend], f: impl FnOnce() -> R) -> R {
 }
 /// These implementations alone, in this thread, until the guard is dropped; with `set_priority` in that order of
 /// preference.
+///
+/// ```
+/// use torch::nn::attention::{SDPBackend, SdpaGuard, enabled_backends, sdpa_kernel_guard};
+/// let only: SdpaGuard = sdpa_kernel_guard(&[SDPBackend::Math], false);
+/// assert_eq!(enabled_backends(), [SDPBackend::Math]);
+/// drop(only);
+/// assert!(enabled_backends().contains(&SDPBackend::FlashAttention));
+/// ```
 pub fn sdpa_kernel_guard(backends: &[SDPBackend], set_priority: bool) -> SdpaGuard {
     SdpaGuard::new(backends, set_priority)
 }

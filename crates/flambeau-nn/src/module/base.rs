@@ -52,6 +52,21 @@ fn find<T>(e: &Extras<T>, name: &str) -> Option<Cell<T>> {
 
 /// Training flag, hooks, and parameters, buffers and modules that were added at run time. All but modules are added
 /// through `&self`.
+///
+/// ```
+/// use torch::nn::{self, Base, Buffer};
+/// use torch::prelude::*;
+/// #[derive(Debug, Module)]
+/// struct Counted {
+///     base: Base,
+///     linear: nn::Linear,
+/// }
+/// let m = Counted { base: Base::new(), linear: nn::Linear::new(2, 1) };
+/// m.base.register_buffer("calls", Buffer::new(torch::zeros(())))?;
+/// m.linear.register_forward_hook(|_, _, _| None);
+/// assert!(m.state_dict().contains_key("calls"));
+/// # Ok::<(), torch::Error>(())
+/// ```
 pub struct Base {
     training: AtomicBool,
     hooks: OnceLock<Arc<Hooks>>,

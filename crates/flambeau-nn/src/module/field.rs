@@ -18,6 +18,21 @@ use std::sync::Arc;
 
 /// A field that is part of a module's state: a parameter, a buffer, a module, or an option, a tuple, a list or a map of
 /// such. Fields of other types must be plain data: `Copy`, [`Plain`], or marked.
+///
+/// ```
+/// use std::collections::BTreeMap;
+/// use torch::{nn, prelude::*};
+/// // lists, maps, options and tuples of modules and parameters are fields as they are
+/// #[derive(Debug, Module)]
+/// struct Heads {
+///     by_name: BTreeMap<String, nn::Linear>,
+///     scale: Option<nn::Parameter>,
+/// }
+/// let one = |n| ("a".to_string(), nn::Linear::new(n, 1));
+/// let m = Heads { by_name: [one(3)].into(), scale: Some(nn::Parameter::new(torch::ones([1]))) };
+/// let names: Vec<String> = m.named_parameters().into_iter().map(|(n, _)| n).collect();
+/// assert_eq!(names, ["scale", "by_name.a.weight", "by_name.a.bias"]);
+/// ```
 pub trait Field: Debug + Send + Sync + 'static {
     /// What a list of such fields prints as.
     const LIST: &'static str = "ModuleList";
@@ -310,8 +325,15 @@ macro_rules! pointer {
         fn as_any(&self) -> &dyn Any {
             (**self).as_any()
         }
+        /// What it points to while no other handle shares it, as in a `Sequential`.
         fn as_any_mut(&mut self) -> &mut dyn Any {
-            self
+            if Arc::get_mut(self).is_none() {
+                return self;
+            }
+            match Arc::get_mut(self) {
+                Some(m) => m.as_any_mut(),
+                None => unreachable!("the only handle"),
+            }
         }
         fn replace_with(&mut self, new: Box<dyn Module>) -> std::result::Result<(), Box<dyn Module>> {
             match Arc::get_mut(self) {

@@ -94,6 +94,15 @@ macro_rules! forwards {
 pub(crate) use forwards;
 
 /// A module from one tensor to one tensor: what [`Sequential`](crate::Sequential) holds.
+///
+/// ```
+/// use torch::nn::{self, Layer};
+/// use torch::prelude::*;
+/// fn block(activation: Box<dyn Layer>) -> nn::Sequential {
+///     nn::Sequential::new(vec![Box::new(nn::Linear::new(2, 3)) as Box<dyn Layer>, activation])
+/// }
+/// assert_eq!(block(Box::new(nn::ReLU::new())).call(&torch::ones([4, 2])).sizes(), &[4, 3]);
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no layer: its `forward` is not from `&Tensor` to `Tensor`",
     label = "no layer",
@@ -106,6 +115,17 @@ impl<M: for<'a> Forward<&'a Tensor, Output = Tensor>> Layer for M {}
 ///
 /// Modules of this library and those with `#[nn::forward]` have a `call` of their own, which takes `forward`'s arguments one
 /// by one; this one is for generic code, containers and modules behind pointers.
+///
+/// ```
+/// use torch::{nn, prelude::*};
+/// fn twice(m: &impl for<'a> Call<&'a Tensor, Output = Tensor>, x: &Tensor) -> Tensor {
+///     m.call(&m.call(x))
+/// }
+/// let layer = nn::Linear::new(2, 2);
+/// nn::init::eye_(&layer.weight);
+/// nn::init::ones_(layer.bias());
+/// assert_eq!(twice(&layer, &torch::zeros([2])).to_vec::<f32>(), [2.0, 2.0]);
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be called with `{I}`",
     label = "not what `forward` takes",

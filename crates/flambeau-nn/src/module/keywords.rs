@@ -3,10 +3,24 @@
 use flambeau_core::{Error, Result, Value};
 
 /// A keyword argument: its name and its value.
+///
+/// ```
+/// use torch::library::Value;
+/// use torch::nn::Keyword;
+/// let scale: Keyword = ("scale".into(), Value::Float(2.0));
+/// assert_eq!(scale.0, "scale");
+/// ```
 pub type Keyword = (String, Value);
 
 /// Arguments of `forward` beyond its tensors, like [`MultiheadAttentionArgs`](crate::MultiheadAttentionArgs). A module whose `Forward` takes
 /// tensors and a reference to such a struct can be called with hooks, which see the struct's fields as keywords.
+///
+/// ```
+/// use torch::nn::{Keywords, MultiheadAttentionArgs};
+/// let args = MultiheadAttentionArgs::new().is_causal(true);
+/// let names: Vec<String> = args.keywords("MultiheadAttention").into_iter().map(|k| k.0).collect();
+/// assert_eq!(names, ["is_causal"]);
+/// ```
 pub trait Keywords: Sized {
     /// Those that are not the defaults, under PyTorch's names, for `forward` of that class.
     fn keywords(&self, class: &str) -> Vec<Keyword>;

@@ -33,6 +33,23 @@ use std::fmt::Debug;
 pub use closures::ModuleExt;
 
 /// Sees the parameters, buffers and children that a module has itself, in the order of its fields.
+///
+/// ```
+/// use torch::nn::{self, Buffer, Parameter, Visitor};
+/// use torch::prelude::*;
+/// #[derive(Default)]
+/// struct Children(Vec<String>);
+/// impl<'a> Visitor<'a> for Children {
+///     fn parameter(&mut self, _: &str, _: &'a Parameter) {}
+///     fn buffer(&mut self, _: &str, _: &Buffer) {}
+///     fn module(&mut self, name: &str, m: &'a dyn Module) {
+///         self.0.push(format!("{name}: {}", m.type_name()));
+///     }
+/// }
+/// let mut seen = Children::default();
+/// nn::Sequential::new((nn::Linear::new(2, 2), nn::ReLU::new())).visit(&mut seen);
+/// assert_eq!(seen.0, ["0: Linear", "1: ReLU"]);
+/// ```
 pub trait Visitor<'a> {
     /// A parameter.
     fn parameter(&mut self, name: &str, p: &'a Parameter);
@@ -42,6 +59,30 @@ pub trait Visitor<'a> {
     fn module(&mut self, name: &str, m: &'a dyn Module);
 }
 /// The same, and may replace them.
+///
+/// ```
+/// use torch::nn::{self, Buffer, Parameter, VisitorMut};
+/// use torch::prelude::*;
+/// use torch::Result;
+/// /// Fresh parameters of ones.
+/// struct Ones;
+/// impl VisitorMut for Ones {
+///     fn parameter(&mut self, _: &str, p: &mut Parameter) -> Result<()> {
+///         *p = Parameter::new(torch::ones_like(&*p));
+///         Ok(())
+///     }
+///     fn buffer(&mut self, _: &str, _: &mut Buffer) -> Result<()> {
+///         Ok(())
+///     }
+///     fn module(&mut self, _: &str, m: &mut dyn Module) -> Result<()> {
+///         m.visit_mut(self)
+///     }
+/// }
+/// let mut m = nn::Sequential::new((nn::Linear::new(1, 1), nn::Linear::new(1, 1)));
+/// m.visit_mut(&mut Ones)?;
+/// assert_eq!(m.call(&torch::tensor([[1.0]])).item::<f32>(), 3.0);
+/// # Ok::<(), torch::Error>(())
+/// ```
 pub trait VisitorMut {
     /// A parameter.
     fn parameter(&mut self, name: &str, p: &mut Parameter) -> Result<()>;

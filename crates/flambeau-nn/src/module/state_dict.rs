@@ -362,6 +362,16 @@ impl TryFrom<&Tree<Tensor>> for StateDict {
 }
 
 /// What [`Module::load_state_dict`] takes: a [`StateDict`], what `torch::load` gives, a part of it, or tensors by name.
+///
+/// ```
+/// use std::collections::HashMap;
+/// use torch::{nn, prelude::*, serialization::ToTree};
+/// let (layer, state) = (nn::Linear::new(1, 1), nn::Linear::new(1, 1).state_dict());
+/// layer.load_state_dict(&state);
+/// layer.load_state_dict(&state.to_tree());
+/// layer.load_state_dict(&HashMap::from([("weight", torch::ones([1, 1])), ("bias", torch::zeros([1]))]));
+/// assert_eq!(layer.call(&torch::tensor([[3.0]])).item::<f32>(), 3.0);
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no state dict",
     label = "a state dict is wanted here",
@@ -518,6 +528,16 @@ impl ZeroGradOptions {
 }
 
 /// Names that did not match, after a load that was not strict.
+///
+/// ```
+/// use torch::nn::{self, IncompatibleKeys, LoadStateDictOptions, StateDict};
+/// use torch::prelude::*;
+/// let layer = nn::Linear::new(1, 1);
+/// let state = StateDict::from([("weight", torch::ones([1, 1])), ("scale", torch::ones([1]))]);
+/// let keys: IncompatibleKeys = layer.load_state_dict_with(&state, LoadStateDictOptions::new().strict(false))?;
+/// assert_eq!((keys.missing_keys, keys.unexpected_keys), (vec!["bias".to_string()], vec!["scale".to_string()]));
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IncompatibleKeys {
     /// In the module, not in the dict.
@@ -541,6 +561,21 @@ impl fmt::Display for IncompatibleKeys {
 }
 
 /// What a comparison of a module with a state dict found so far.
+///
+/// ```
+/// use torch::nn::{self, LoadReport, StateDict};
+/// use torch::prelude::*;
+/// let layer = nn::Linear::new(1, 1);
+/// // an older file's name
+/// layer.register_load_state_dict_pre_hook(|_, state: &mut StateDict, _, report: &mut LoadReport| {
+///     match state.remove("kernel") {
+///         Some(t) => drop(state.insert("weight", t)),
+///         None => report.error_msgs.push("there is no kernel".into()),
+///     }
+/// });
+/// layer.load_state_dict(&StateDict::from([("kernel", torch::ones([1, 1])), ("bias", torch::zeros([1]))]));
+/// assert_eq!(layer.weight.item::<f32>(), 1.0);
+/// ```
 #[derive(Debug, Default)]
 pub struct LoadReport {
     /// Names that did not match.

@@ -61,6 +61,25 @@ pub trait Tensors: Sized {
 
 /// What a module can take: values that are [`Tensors`], references to them, and options, tuples and arrays of such
 /// references. `#[derive(nn::Tensors)]` makes a struct of one's own one, with or without a lifetime.
+///
+/// ```
+/// use torch::{nn, prelude::*};
+/// #[derive(nn::Tensors)]
+/// struct Pair<'a> {
+///     left: &'a Tensor,
+///     right: Option<&'a Tensor>,
+/// }
+/// #[derive(Debug, Module)]
+/// struct Sum {}
+/// #[nn::forward]
+/// impl Sum {
+///     fn forward(&self, x: Pair<'_>) -> Tensor {
+///         x.right.map_or(x.left.clone(), |r| x.left + r)
+///     }
+/// }
+/// let x = torch::ones([2]);
+/// assert_eq!(Sum {}.call(Pair { left: &x, right: Some(&x) }).to_vec::<f32>(), [2.0, 2.0]);
+/// ```
 #[diagnostic::on_unimplemented(
     message = "a module cannot take `{Self}`: its hooks would not see the tensors in it",
     label = "not known to be made of tensors and plain values",

@@ -24,6 +24,14 @@ struct Inner {
 
 /// A tensor that a module learns: a leaf that requires a gradient. A handle; clones are the same parameter. It derefs
 /// to its tensor.
+///
+/// ```
+/// use torch::nn::Parameter;
+/// let w = Parameter::new(torch::tensor([1.0, 2.0]));
+/// (w.pow(2.0)).sum().backward();
+/// assert_eq!(w.grad().unwrap().to_vec::<f32>(), [2.0, 4.0]);
+/// assert!(w.clone().requires_grad());
+/// ```
 #[derive(Clone)]
 #[doc(alias = "torch.nn.Parameter")]
 #[doc(alias = "torch.nn.parameter.Parameter")]
@@ -181,6 +189,19 @@ impl fmt::Debug for Parameter {
 }
 
 /// A tensor that a module keeps but does not learn (running statistics, masks). It derefs to its tensor.
+///
+/// ```
+/// use torch::nn::{self, Buffer};
+/// use torch::prelude::*;
+/// #[derive(Debug, Module)]
+/// struct Scaled {
+///     scale: Buffer,
+///     last: Buffer,
+/// }
+/// let m = Scaled { scale: Buffer::new(torch::ones([2])), last: Buffer::new(torch::zeros([2])).persistent(false) };
+/// assert!(m.parameters().is_empty() && !m.scale.requires_grad());
+/// assert_eq!(m.state_dict().keys().collect::<Vec<_>>(), ["scale"]);
+/// ```
 #[derive(Clone)]
 #[doc(alias = "torch.nn.Buffer")]
 #[doc(alias = "torch.nn.parameter.Buffer")]

@@ -88,6 +88,15 @@ fn grads<P: Borrow<Tensor>>(parameters: &[P]) -> Vec<Tensor> {
 }
 /// Multiplies all gradients by `max_norm / total_norm` where that is below one.
 ///
+/// ```
+/// use torch::nn::{Parameter, utils};
+/// let w = Parameter::new(torch::zeros([2]));
+/// w.set_grad(Some(torch::tensor([3.0, 4.0])));
+/// // the norm may be known from elsewhere, or of several ranks
+/// utils::clip_grads_with_norm_([w.value()], 1.0, &torch::tensor(5.0));
+/// assert!(torch::allclose(&w.grad().unwrap(), &torch::tensor([0.6, 0.8])));
+/// ```
+///
 /// # Errors
 /// Gradients that cannot be written.
 #[doc(alias = "torch.nn.utils.clip_grads_with_norm_")]
@@ -155,6 +164,14 @@ pub fn try_clip_grad_norm_<P: Borrow<Tensor>>(
     Ok(total)
 }
 /// Cuts every element of the gradients to between `-clip_value` and `clip_value`.
+///
+/// ```
+/// use torch::nn::{Parameter, utils};
+/// let w = Parameter::new(torch::zeros([2]));
+/// w.set_grad(Some(torch::tensor([3.0, -0.5])));
+/// utils::clip_grad_value_([w.value()], 1.0);
+/// assert_eq!(w.grad().unwrap().to_vec::<f32>(), [1.0, -0.5]);
+/// ```
 ///
 /// # Errors
 /// Gradients that cannot be written.

@@ -11,6 +11,12 @@ use std::borrow::Borrow;
 
 /// All elements of some parameters as one vector, in order; gradients flow back.
 ///
+/// ```
+/// use torch::{nn, prelude::*};
+/// let layer = nn::Linear::new(3, 2);
+/// assert_eq!(nn::utils::parameters_to_vector(layer.parameters()).sizes(), &[8]);
+/// ```
+///
 /// # Errors
 /// Parameters on several devices.
 #[doc(alias = "torch.nn.utils.parameters_to_vector")]
@@ -23,6 +29,13 @@ pub fn try_parameters_to_vector<P: Borrow<Tensor>>(parameters: impl AsRef<[P]>) 
 }
 /// Copies a vector's elements into parameters, in order. PyTorch makes the parameters views of the vector; here they keep
 /// their own memory.
+///
+/// ```
+/// use torch::{nn, prelude::*};
+/// let layer = nn::Linear::new(2, 1);
+/// nn::utils::vector_to_parameters(&torch::tensor([1.0, 2.0, 3.0]), layer.parameters());
+/// assert_eq!((layer.weight.to_vec::<f32>(), layer.bias().item::<f32>()), (vec![1.0, 2.0], 3.0));
+/// ```
 ///
 /// # Errors
 /// A vector with too few elements; parameters on several devices.
@@ -82,6 +95,13 @@ impl VisitorMut for Format<'_> {
 /// Gives the weights of all two-dimensional convolutions of a module a layout. They are new parameters: build optimizers
 /// after it.
 ///
+/// ```
+/// use torch::{MemoryFormat, nn};
+/// let mut conv = nn::Conv2d::new(3, 4, 5);
+/// nn::utils::convert_conv2d_weight_memory_format(&mut conv, MemoryFormat::ChannelsLast);
+/// assert_eq!(conv.weight.strides(), &[75, 1, 15, 3]);
+/// ```
+///
 /// # Errors
 /// A module behind a shared `Arc`.
 #[doc(alias = "torch.nn.utils.convert_conv2d_weight_memory_format")]
@@ -93,6 +113,13 @@ pub fn try_convert_conv2d_weight_memory_format(
     Format { classes: &["Conv2d", "ConvTranspose2d"], format }.module("", m.as_module_mut())
 }
 /// The same for three-dimensional convolutions.
+///
+/// ```
+/// use torch::{MemoryFormat, nn};
+/// let mut conv = nn::Conv3d::new(3, 4, 2);
+/// nn::utils::convert_conv3d_weight_memory_format(&mut conv, MemoryFormat::ChannelsLast3d);
+/// assert_eq!(conv.weight.strides(), &[24, 1, 12, 6, 3]);
+/// ```
 ///
 /// # Errors
 /// A module behind a shared `Arc`.

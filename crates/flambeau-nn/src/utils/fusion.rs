@@ -35,6 +35,18 @@ pub trait BatchNorm: Module {
     fn features(&self) -> i64;
 }
 /// A convolution.
+///
+/// ```
+/// use torch::nn::{self, utils::fusion::Convolution};
+/// fn doubled<C: Convolution>(conv: &C) -> torch::Result<C> {
+///     let (weight, bias) = conv.weights();
+///     let bias = bias.expect("it was built with one");
+///     conv.with_weights(nn::Parameter::new(&**weight * 2.0), nn::Parameter::new(&**bias * 2.0))
+/// }
+/// let conv = nn::Conv1d::new(1, 1, 1);
+/// assert_eq!(doubled(&conv)?.weight.item::<f32>(), 2.0 * conv.weight.item::<f32>());
+/// # Ok::<(), torch::Error>(())
+/// ```
 pub trait Convolution: Module + Sized {
     /// Whether it is a transposed one, whose weight begins with the channels of the input.
     const TRANSPOSED: bool;
@@ -117,6 +129,17 @@ fn parameter(t: Tensor, like: &Tensor) -> Result<Parameter> {
 /// Weight and bias of a convolution followed by a batch normalisation. `transpose`: of a transposed convolution, whose
 /// outputs are the weight's second dimension.
 ///
+/// ```
+/// use torch::nn;
+/// use torch::nn::utils::fusion::{BatchNorm, fuse_conv_bn_weights};
+/// let (conv, bn) = (nn::Conv1d::new(1, 2, 1), nn::BatchNorm1d::new(2));
+/// nn::init::constant_(bn.bias.as_ref().unwrap(), 3.0);
+/// let (_, bias) = fuse_conv_bn_weights(&conv.weight, None, &bn.statistics()?, false);
+/// // nothing was seen yet, so the mean is 0
+/// assert_eq!(bias.to_vec::<f32>(), [3.0, 3.0]);
+/// # Ok::<(), torch::Error>(())
+/// ```
+///
 /// # Errors
 /// Sizes that do not fit.
 #[doc(alias = "torch.nn.utils.fuse_conv_bn_weights")]
@@ -136,6 +159,15 @@ pub fn try_fuse_conv_bn_weights(
     Ok((parameter(w, weight)?, parameter(shifted(&b, bn)?.try_to(bias_dtype)?, &b)?))
 }
 /// Weight and bias of a linear map followed by a batch normalisation.
+///
+/// ```
+/// use torch::nn::utils::fusion::{Statistics, fuse_linear_bn_weights};
+/// use torch::{ones, tensor, zeros};
+/// let (mean, var) = (zeros([1]), tensor([4.0]));
+/// let seen = Statistics { mean: &mean, var: &var, eps: 0.0, weight: None, bias: None };
+/// let (w, b) = fuse_linear_bn_weights(&ones([1, 3]), None, &seen);
+/// assert_eq!((w.to_vec::<f32>(), b.to_vec::<f32>()), (vec![0.5; 3], vec![0.0]));
+/// ```
 ///
 /// # Errors
 /// Sizes that do not fit.
@@ -188,6 +220,16 @@ pub fn try_fuse_conv_bn_eval<C: Convolution>(conv: &C, bn: &impl BatchNorm, tran
     conv.with_weights(w, b)
 }
 /// One linear map that computes what a linear map and the batch normalisation after it do in evaluation mode.
+///
+/// ```
+/// use torch::{nn, prelude::*};
+/// let (linear, bn) = (nn::Linear::new(3, 2), nn::BatchNorm1d::new(2));
+/// linear.eval();
+/// bn.eval();
+/// let fused = nn::utils::fuse_linear_bn_eval(&linear, &bn);
+/// let x = torch::randn([4, 3]);
+/// assert!((fused.call(&x) - bn.call(&linear.call(&x))).abs().max().item::<f32>() < 1e-5);
+/// ```
 ///
 /// # Errors
 /// A layer in training mode; a normalisation without statistics, or over another number of features.

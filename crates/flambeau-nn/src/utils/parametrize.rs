@@ -52,6 +52,29 @@ pub enum Inverse {
 }
 
 /// How a weight is computed. A boxed [`Layer`] is one; those of several originals, or with an inverse, implement it.
+///
+/// ```
+/// use torch::nn::utils::parametrize::{self, Inverse, Parametrization};
+/// use torch::prelude::*;
+/// use torch::{Result, nn};
+/// /// Positive weights.
+/// #[derive(Debug, Module)]
+/// struct Exp {}
+/// impl Parametrization for Exp {
+///     fn compute(&self, originals: &[Tensor]) -> Result<Tensor> {
+///         Ok(originals[0].exp())
+///     }
+///     fn right_inverse(&self, value: &Tensor) -> Result<Inverse> {
+///         Ok(Inverse::One(value.log()))
+///     }
+/// }
+/// let mut layer = nn::Linear::new(1, 1);
+/// nn::init::ones_(&layer.weight);
+/// parametrize::register_parametrization(&mut layer, "weight", Exp {});
+/// assert_eq!(layer.weight.value().item::<f64>(), 1.0);
+/// let originals = parametrize::parametrizations(&layer, "weight").unwrap().originals();
+/// assert_eq!(originals[0].item::<f64>(), 0.0);
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not say how a weight is computed",
     label = "no parametrisation",
@@ -173,6 +196,15 @@ impl Source for Shared {
 }
 
 /// Runs `f`; meanwhile every parametrised weight is computed once on this thread, and not at each use.
+///
+/// ```
+/// use torch::nn;
+/// use torch::nn::utils::{parametrizations, parametrize};
+/// let mut layer = nn::Linear::new(3, 3);
+/// parametrizations::orthogonal(&mut layer, "weight");
+/// let same = || layer.weight.value().is_same(&layer.weight.value());
+/// assert!(!same() && parametrize::cached(same));
+/// ```
 #[doc(alias = "torch.nn.utils.parametrize.cached")]
 pub fn cached<R>(f: impl FnOnce() -> R) -> R {
     struct Leave;
@@ -192,6 +224,18 @@ pub fn cached<R>(f: impl FnOnce() -> R) -> R {
 
 /// The parametrisations of one weight, one after the other, and the originals that the first is applied to. It stands in
 /// the module as `parametrizations.NAME`.
+///
+/// ```
+/// use torch::nn;
+/// use torch::nn::utils::{parametrizations, parametrize};
+/// let mut layer = nn::Linear::new(3, 3);
+/// parametrizations::weight_norm(&mut layer, "weight");
+/// let list = parametrize::parametrizations(&layer, "weight").unwrap();
+/// // length and direction
+/// assert_eq!((list.len(), list.originals().len()), (1, 2));
+/// assert!(torch::allclose(&list.compute()?, &layer.weight.value()));
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[doc(alias = "torch.nn.utils.parametrize.ParametrizationList")]
 pub struct ParametrizationList {
     base: Base,
@@ -408,6 +452,16 @@ impl Module for ParametrizationList {
 }
 
 /// All parametrised weights of a module, under their names: its child `parametrizations`.
+///
+/// ```
+/// use torch::nn::utils::{parametrizations, parametrize::Parametrizations};
+/// use torch::{nn, prelude::*};
+/// let mut layer = nn::Linear::new(3, 3);
+/// parametrizations::orthogonal(&mut layer, "weight");
+/// let own = layer.named_children().into_iter().find(|(n, _)| n == "parametrizations").unwrap().1;
+/// let all = own.downcast_ref::<Parametrizations>().unwrap();
+/// assert_eq!(all.named_children()[0].0, "weight");
+/// ```
 pub struct Parametrizations {
     base: Base,
     items: Vec<(String, ParametrizationList)>,
@@ -443,6 +497,16 @@ pub fn parametrizations<'a>(m: &'a (impl Module + ?Sized), name: &str) -> Option
     all(m.as_module())?.items.iter().find(|(n, _)| n == name).map(|(_, l)| l)
 }
 /// Whether a weight of the module is parametrised; any, for `None`.
+///
+/// ```
+/// use torch::nn;
+/// use torch::nn::utils::{parametrizations, parametrize};
+/// let mut layer = nn::Linear::new(3, 3);
+/// parametrizations::orthogonal(&mut layer, "weight");
+/// assert!(parametrize::is_parametrized(&layer, Some("weight")));
+/// assert!(!parametrize::is_parametrized(&layer, Some("bias")));
+/// assert_eq!(parametrize::type_before_parametrizations(&layer), "Linear");
+/// ```
 #[doc(alias = "torch.nn.utils.parametrize.is_parametrized")]
 pub fn is_parametrized(m: &(impl Module + ?Sized), name: Option<&str>) -> bool {
     let items = all(m.as_module()).map_or(&[][..], |p| &p.items);
@@ -470,6 +534,16 @@ pub fn try_register_parametrization(
     register(m.as_module_mut(), name, Arc::new(parametrization), false)
 }
 /// The same without the check that shape and dtype stay: the caller knows (PyTorch's `unsafe=True`; no Rust `unsafe`).
+///
+/// ```
+/// use torch::{nn, prelude::*};
+/// use torch::nn::utils::parametrize;
+/// let mut layer = nn::Linear::new(4, 2);
+/// // one vector instead of a matrix
+/// let flat: Box<dyn nn::Layer> = Box::new(nn::FlattenOptions::new().start_dim(0).build());
+/// parametrize::register_parametrization_unchecked(&mut layer, "weight", flat);
+/// assert_eq!(layer.weight.value().sizes(), &[8]);
+/// ```
 ///
 /// # Errors
 /// No such tensor; a struct without a `base`.
@@ -572,6 +646,16 @@ fn register_next(m: &mut dyn Module, name: &str, map: Arc<dyn Parametrization>, 
 
 /// Gives a parametrised weight another value: its originals become what gives it (PyTorch's `module.weight = value`).
 ///
+/// ```
+/// use torch::nn;
+/// use torch::nn::utils::{parametrizations, parametrize};
+/// let mut layer = nn::Linear::new(2, 1);
+/// parametrizations::weight_norm(&mut layer, "weight");
+/// parametrize::assign(&layer, "weight", &torch::tensor([[3.0, 4.0]]));
+/// let originals = parametrize::parametrizations(&layer, "weight").unwrap().originals();
+/// assert_eq!(originals[0].item::<f64>(), 5.0);
+/// ```
+///
 /// # Errors
 /// As [`ParametrizationList::right_inverse`].
 #[flambeau_macros::short]
@@ -586,6 +670,17 @@ fn not_parametrized(m: &dyn Module, name: &str) -> Error {
 }
 
 /// Makes a parametrised weight a plain parameter again: with the computed value, or with that of the original.
+///
+/// ```
+/// use torch::nn;
+/// use torch::nn::utils::{parametrizations, parametrize};
+/// let mut layer = nn::Linear::new(3, 3);
+/// parametrizations::orthogonal(&mut layer, "weight");
+/// let before = layer.weight.value();
+/// parametrize::remove_parametrizations(&mut layer, "weight", true);
+/// assert!(!parametrize::is_parametrized(&layer, None));
+/// assert_eq!(layer.weight.to_vec::<f32>(), before.to_vec::<f32>());
+/// ```
 ///
 /// # Errors
 /// The weight is not parametrised; it has several originals and shall keep them.
@@ -634,6 +729,15 @@ pub fn try_remove_parametrizations(
 
 /// Registers the parametrisations of `from` on `to`, all or those of one tensor, over the same originals. A tensor that
 /// `to` does not have becomes a parameter of it. The parametrisations are then shared, and the modules cannot be converted.
+///
+/// ```
+/// use torch::nn;
+/// use torch::nn::utils::{parametrizations, parametrize};
+/// let (mut from, mut to) = (nn::Linear::new(3, 3), nn::Linear::new(3, 3));
+/// parametrizations::orthogonal(&mut from, "weight");
+/// parametrize::transfer_parametrizations_and_params(&from, &mut to, None);
+/// assert_eq!(to.weight.value().to_vec::<f32>(), from.weight.value().to_vec::<f32>());
+/// ```
 ///
 /// # Errors
 /// Those of registration.

@@ -95,6 +95,16 @@ impl SpectralNorm {
 /// Divides a weight by its largest singular value, which the power method follows at each call in training.
 /// [`parametrizations::spectral_norm`](super::parametrizations::spectral_norm) is its successor.
 ///
+/// ```
+/// use torch::{nn, prelude::*};
+/// use torch::nn::utils::{remove_spectral_norm, spectral_norm};
+/// let mut layer = nn::Linear::new(2, 1);
+/// spectral_norm(&mut layer, "weight");
+/// assert!(layer.state_dict().get("weight_orig").is_some());
+/// remove_spectral_norm(&mut layer, "weight");
+/// assert!(layer.state_dict().get("weight").is_some());
+/// ```
+///
 /// Panics with the text of [`try_spectral_norm`]'s error.
 #[doc(alias = "torch.nn.utils.spectral_norm")]
 #[track_caller]

@@ -78,6 +78,16 @@ pub fn try_functional_call<I, M: Module + Call<I>>(
 }
 /// The same around any use of the module; `strict`: exactly the module's names must be given.
 ///
+/// ```
+/// use torch::{nn, prelude::*};
+/// use torch::nn::utils::stateless::functional_call_around;
+/// let layer = nn::LinearOptions::new(1, 1).bias(false).build();
+/// let three = nn::StateDict::from([("weight", torch::tensor([[3.0]]))]);
+/// let used = functional_call_around(&layer, &three, true, |m| m.weight.value().item::<f32>())?;
+/// assert_eq!(used, 3.0);
+/// # Ok::<(), torch::Error>(())
+/// ```
+///
 /// # Errors
 /// Different tensors for names that are one tensor in the module; with `strict`, missing and unexpected names.
 pub fn functional_call_around<M: Module + ?Sized, R>(

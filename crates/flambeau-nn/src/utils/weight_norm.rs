@@ -54,6 +54,16 @@ impl WeightNormOptions {
 /// Splits a weight into its length (`NAME_g`, one for each entry of the options' dimension) and its direction
 /// (`NAME_v`). [`parametrizations::weight_norm`](super::parametrizations::weight_norm) is its successor.
 ///
+/// ```
+/// use torch::{nn, prelude::*};
+/// use torch::nn::utils::{remove_weight_norm, weight_norm};
+/// let mut layer = nn::Linear::new(2, 1);
+/// weight_norm(&mut layer, "weight");
+/// assert!(layer.state_dict().get("weight_g").is_some());
+/// remove_weight_norm(&mut layer, "weight");
+/// assert!(layer.state_dict().get("weight").is_some());
+/// ```
+///
 /// # Errors
 /// No such weight, or one that is computed already; a struct without a `base`.
 #[doc(alias = "torch.nn.utils.weight_norm")]

@@ -31,6 +31,15 @@ pub(crate) enum Fault {
 /// Builds an ONNX graph: what translations of operators get.
 ///
 /// Methods add nodes and give the values that they make. Integers that are constants are computed at once; others in the graph.
+///
+/// ```
+/// use torch::onnx::{Arg, Builder, Call, Registry};
+/// fn twice(b: &mut Builder, call: &Call) -> torch::Result<Arg> {
+///     let x = call.tensor(0, "x")?;
+///     Ok(Arg::Var(b.mul_number(&x, 2.0)?))
+/// }
+/// assert!(Registry::new().register("mine::twice", twice).has("mine.twice.default"));
+/// ```
 pub struct Builder {
     pub(crate) opset: i64,
     pub(crate) scopes: Vec<Scope>,

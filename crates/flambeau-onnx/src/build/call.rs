@@ -7,6 +7,14 @@ use flambeau_fx::{TensorMeta, Val};
 /// A call of an operator: its name, its arguments, and what is known of its result.
 ///
 /// Arguments are found by their place in the operator's schema, or by their name if they are given by name.
+///
+/// ```
+/// use torch::onnx::{Arg, Builder, Call, Registry};
+/// fn same(_: &mut Builder, call: &Call) -> torch::Result<Arg> {
+///     Ok(Arg::Var(call.tensor(0, "x")?))
+/// }
+/// assert!(Registry::new().register("mine::same", same).has("mine.same.default"));
+/// ```
 #[derive(Clone, Debug)]
 pub struct Call {
     pub(crate) target: String,

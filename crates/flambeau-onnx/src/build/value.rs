@@ -5,6 +5,12 @@ use flambeau_fx::{GraphModule, TensorMeta};
 use std::rc::Rc;
 
 /// A value of the ONNX graph: its name, element type and sizes as far as they are known.
+///
+/// ```
+/// use torch::onnx::Var;
+/// // an optional input that is left out
+/// assert_eq!((Var::none().name(), Var::none().rank()), ("", 0));
+/// ```
 #[derive(Clone, Debug)]
 pub struct Var {
     pub(crate) name: String,
@@ -58,6 +64,12 @@ impl Var {
 }
 
 /// A size: a number, or a scalar of the graph that holds one.
+///
+/// ```
+/// use torch::onnx::{Dim, Var};
+/// let sizes = [Dim::Int(3), Dim::Var(Var::none())];
+/// assert!(matches!(sizes[0], Dim::Int(3)));
+/// ```
 #[derive(Clone, Debug)]
 pub enum Dim {
     /// A number.
@@ -75,6 +87,12 @@ impl Dim {
 }
 
 /// An argument of an operator, and what a translation gives.
+///
+/// ```
+/// use torch::onnx::Arg;
+/// let both = Arg::List(vec![Arg::Int(1), Arg::Float(0.5)]);
+/// assert!(matches!(both, Arg::List(l) if l.len() == 2));
+/// ```
 #[derive(Clone, Debug)]
 pub enum Arg {
     /// `None`, or an argument that is not given.

@@ -30,6 +30,12 @@ impl Level {
 }
 
 /// Something that may be wrong with an export.
+///
+/// ```
+/// use torch::onnx::diagnostics::{Rule, rules};
+/// let Rule { id, name, .. } = rules::POE0001;
+/// assert_eq!((id, name), ("POE0001", "node-missing-onnx-shape-inference"));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule {
     /// Its number: `POE0001`.
@@ -100,6 +106,14 @@ pub(crate) fn level(fault: Fault) -> Level {
 }
 
 /// A frame of a stack.
+///
+/// ```
+/// use torch::onnx::diagnostics::{ExportDiagnostic, Level, StackFrame, rules};
+/// let mut d = ExportDiagnostic::new(rules::POE0003, Level::Error);
+/// d.record_python_call_stack("  File \"net.py\", line 3, in forward\n    return foo(x)", 0);
+/// let frame: &StackFrame = &d.stack()[0];
+/// assert_eq!((frame.file.as_str(), frame.line), ("net.py", 3));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StackFrame {
     /// The file.
@@ -202,6 +216,13 @@ impl ExportDiagnostic {
 }
 
 /// The diagnostics of one export.
+///
+/// ```
+/// use torch::onnx::diagnostics::{DiagnosticContext, ExportDiagnostic, Level, rules};
+/// let mut all = DiagnosticContext::new("mine", "1.0");
+/// all.diagnose(ExportDiagnostic::new(rules::POE0001, Level::Warning));
+/// assert!(all.sarif_log().contains("POE0001"));
+/// ```
 #[derive(Clone, Debug)]
 pub struct DiagnosticContext {
     name: String,

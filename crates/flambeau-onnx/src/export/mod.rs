@@ -127,10 +127,16 @@ impl ExportOptions {
 /// Only what the program computed while it was exported is in the model: branches on data are there if they are
 /// `torch.cond`, loops if they are `while_loop`, `scan` or `map`.
 ///
-/// ```no_run
-/// let program = torch::export::load("model.pt2")?;
-/// torch::onnx::export(&program).save("model.onnx")?;
-/// # Ok::<(), torch::Error>(())
+/// ```
+/// use torch::{Tensor, export, nn, onnx, prelude::*};
+///
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("model.onnx");
+/// let net = nn::Linear::new(2, 3);
+/// let program = export::export(&net, |x: &[Tensor]| net.call(&x[0]), &[&torch::zeros([4, 2])]);
+/// onnx::export(&program).save(&path)?;
+/// assert!(path.is_file());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
 /// # Errors

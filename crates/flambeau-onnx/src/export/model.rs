@@ -54,12 +54,18 @@ impl SaveOptions {
 
 /// An ONNX model that an export made.
 ///
-/// ```no_run
-/// let program = torch::export::load("model.pt2")?;
-/// let model = torch::onnx::export(&program);
-/// println!("{:?} -> {:?}", model.input_names(), model.output_names());
-/// model.save("model.onnx")?;
-/// # Ok::<(), torch::Error>(())
+/// ```
+/// use torch::onnx::{self, ONNXProgram};
+/// use torch::{Tensor, export, nn, prelude::*};
+///
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("model.onnx");
+/// let net = nn::Linear::new(2, 3);
+/// let program = export::export(&net, |x: &[Tensor]| net.call(&x[0]), &[&torch::zeros([4, 2])]);
+/// let model: ONNXProgram = onnx::export(&program);
+/// assert_eq!((model.input_names().len(), model.output_names().len()), (1, 1));
+/// model.save(&path)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[doc(alias = "torch.onnx.ONNXProgram")]
 #[derive(Clone, Debug)]

@@ -12,10 +12,10 @@ type Own = Arc<dyn Fn(&mut Builder, &Call) -> Result<Arg> + Send + Sync>;
 /// the exporter would write.
 ///
 /// ```
-/// use torch::onnx::{Arg, Registry};
+/// use torch::onnx::{Arg, Builder, Call, Registry, Var};
 ///
-/// let table = Registry::new().register("mine.twice", |b, call| {
-///     let x = call.tensor(0, "x")?;
+/// let table = Registry::new().register("mine.twice", |b: &mut Builder, call: &Call| {
+///     let x: Var = call.tensor(0, "x")?;
 ///     Ok(Arg::Var(b.mul_number(&x, 2.0)?))
 /// });
 /// assert!(table.has("mine.twice.default"));

@@ -14,6 +14,15 @@ use flambeau_core::{DType, Error, Result, Scalar, Tensor, Value, ensure, ops};
 use flambeau_macros::class;
 
 /// The two regularisers of [`Adafactor`]; without the first, it is the resolution of the parameter's dtype.
+///
+/// ```
+/// use torch::optim::{AdafactorEps, AdafactorOptions};
+///
+/// let options = AdafactorOptions::new().eps((1e-30, 1e-4));
+/// assert_eq!(options.eps.1.value(), 1e-4);
+/// let AdafactorEps(first, _) = AdafactorOptions::new().eps;
+/// assert!(first.is_none());
+/// ```
 #[derive(Clone, Debug)]
 pub struct AdafactorEps(pub Option<Number>, pub Number);
 impl IntoValue for AdafactorEps {

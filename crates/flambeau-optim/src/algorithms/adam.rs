@@ -48,6 +48,18 @@ pub struct AdamWOptions {
 #[doc(alias = "torch.optim.Adam.step")]
 pub type Adam = Optim<AdamOptions>;
 /// AdamW (Loshchilov and Hutter 2019): Adam with decoupled weight decay, `p *= 1 - lr * weight_decay` before the step.
+///
+/// ```
+/// use torch::optim::AdamWOptions;
+/// use torch::{nn, prelude::*};
+///
+/// let w = nn::Parameter::new(torch::tensor([1.0, -2.0]));
+/// let mut optimizer = AdamWOptions::new().lr(0.1).weight_decay(0.5).build([&w]);
+/// // without a slope all that is left is the decay
+/// w.set_grad(Some(torch::zeros([2])));
+/// optimizer.step();
+/// assert!(torch::allclose(&w, &torch::tensor([0.95, -1.9])));
+/// ```
 #[doc(alias = "torch.optim.AdamW.step")]
 pub type AdamW = Optim<AdamWOptions>;
 build!(AdamOptions => Adam);

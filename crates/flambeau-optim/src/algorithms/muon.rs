@@ -15,6 +15,13 @@ use flambeau_core::{DType, Error, Result, Scalar, Tensor, Value, ensure, ops};
 use flambeau_macros::class;
 
 /// The three coefficients of the Newton-Schulz iteration of [`Muon`].
+///
+/// ```
+/// use torch::optim::{Coefficients, MuonOptions};
+///
+/// let Coefficients(all) = MuonOptions::new().ns_coefficients((2.0, -1.5, 0.5)).ns_coefficients;
+/// assert_eq!(all.iter().map(|c| c.value()).collect::<Vec<_>>(), [2.0, -1.5, 0.5]);
+/// ```
 #[derive(Clone, Debug)]
 pub struct Coefficients(pub Vec<Number>);
 impl IntoValue for Coefficients {

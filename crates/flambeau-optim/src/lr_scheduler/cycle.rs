@@ -45,6 +45,22 @@ pub struct OneCycleLROptions {
 
 /// Learning rates that rise to a peak and fall far below their start, while the momentum moves the other way (Smith and
 /// Topin 2018).
+///
+/// ```
+/// use torch::optim::lr_scheduler::OneCycleLROptions;
+/// use torch::{nn, optim, prelude::*};
+///
+/// let mut optimizer = optim::SGD::new(nn::Linear::new(2, 1).parameters(), 0.1);
+/// let options = OneCycleLROptions::new(1.0).total_steps(5).pct_start(0.5).anneal_strategy("linear");
+/// let mut schedule = options.div_factor(10.0).final_div_factor(10.0).cycle_momentum(false).build(&mut optimizer);
+/// let mut rates = vec![optimizer.lr(0)];
+/// for _ in 0..4 {
+///     optimizer.step();
+///     schedule.step(&mut optimizer);
+///     rates.push(optimizer.lr(0));
+/// }
+/// assert!(torch::allclose(&torch::tensor(rates), &torch::tensor([0.1, 0.7, 0.802, 0.406, 0.01])));
+/// ```
 pub type OneCycleLR = Scheduler<Cycle>;
 impl OneCycleLROptions {
     /// The schedule over the optimizer's groups. Panics with the error's text.
@@ -112,6 +128,16 @@ impl Phase {
 }
 
 /// The rule of [`OneCycleLR`].
+///
+/// ```
+/// use torch::optim::lr_scheduler::{Cycle, OneCycleLR, OneCycleLROptions, Scheduler};
+/// use torch::{nn, optim, prelude::*};
+/// let mut optimizer = optim::SGD::new(nn::Linear::new(2, 1).parameters(), 0.1);
+/// let rule = Cycle::from(OneCycleLROptions::new(1.0).total_steps(10).cycle_momentum(false));
+/// let _schedule: OneCycleLR = Scheduler::of(&mut optimizer, rule)?;
+/// assert!((optimizer.lr(0) - 1.0 / 25.0).abs() < 1e-9);
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Cycle {
     options: OneCycleLROptions,

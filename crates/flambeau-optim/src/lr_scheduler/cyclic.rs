@@ -12,6 +12,22 @@ use std::fmt;
 use std::sync::Arc;
 
 /// A function that scales the height of a cycle.
+///
+/// ```
+/// use torch::optim::lr_scheduler::{CyclicLROptions, ScaleFn};
+/// use torch::{nn, optim, prelude::*};
+///
+/// let mut optimizer = optim::SGD::new(nn::Linear::new(2, 1).parameters(), 0.8);
+/// let options = CyclicLROptions::new(0.2, 0.8).step_size_up(1).cycle_momentum(false);
+/// let mut schedule = options.scale_fn(ScaleFn::new(|cycle| 1.0 / cycle)).build(&mut optimizer);
+/// let mut rates = vec![optimizer.lr(0)];
+/// for _ in 0..4 {
+///     optimizer.step();
+///     schedule.step(&mut optimizer);
+///     rates.push(optimizer.lr(0));
+/// }
+/// assert!(torch::allclose(&torch::tensor(rates), &torch::tensor([0.2, 0.8, 0.2, 0.5, 0.2])));
+/// ```
 #[derive(Clone)]
 pub struct ScaleFn(Arc<dyn Fn(f64) -> f64 + Send + Sync>);
 impl ScaleFn {
@@ -103,6 +119,16 @@ pub type CyclicLR = Scheduler<Cyclic>;
 schedule!(CyclicLR, CyclicLROptions, (base_lr: PerGroup, max_lr: PerGroup));
 
 /// The rule of [`CyclicLR`].
+///
+/// ```
+/// use torch::optim::lr_scheduler::{Cyclic, CyclicLR, CyclicLROptions, Scheduler};
+/// use torch::{nn, optim, prelude::*};
+/// let mut optimizer = optim::SGD::new(nn::Linear::new(2, 1).parameters(), 0.1);
+/// let rule = Cyclic::from(CyclicLROptions::new(0.25, 0.5).cycle_momentum(false));
+/// let _schedule: CyclicLR = Scheduler::of(&mut optimizer, rule)?;
+/// assert_eq!(optimizer.lr(0), 0.25);
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Cyclic {
     options: CyclicLROptions,

@@ -12,6 +12,18 @@ use std::sync::Arc;
 type Factor = Arc<dyn Fn(i64) -> f64 + Send + Sync>;
 
 /// Factors by step: one function for all groups, or one for each.
+///
+/// ```
+/// use torch::optim::lr_scheduler::{LambdaLR, LambdaLROptions, Lambdas, Scheduler};
+/// use torch::{nn, optim, prelude::*};
+///
+/// let mut optimizer = optim::SGD::new(nn::Linear::new(2, 1).parameters(), 0.8);
+/// let halves = LambdaLROptions::new(Lambdas::all(|step| 0.5f64.powi(step as i32)));
+/// let mut schedule: LambdaLR = Scheduler::of(&mut optimizer, halves)?;
+/// schedule.step(&mut optimizer);
+/// assert_eq!(optimizer.lr(0), 0.4);
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Lambdas {
     functions: Vec<Factor>,
@@ -131,12 +143,42 @@ macro_rules! by_function {
 }
 by_function!(
     /// The starting learning rates times a function of the step.
+    ///
+    /// ```
+    /// use torch::optim::lr_scheduler::LambdaLR;
+    /// use torch::{nn, optim, prelude::*};
+    ///
+    /// let mut optimizer = optim::SGD::new(nn::Linear::new(2, 1).parameters(), 0.8);
+    /// let mut schedule = LambdaLR::new(&mut optimizer, |step| 1.0 / (1 + step) as f64);
+    /// let mut rates = vec![optimizer.lr(0)];
+    /// for _ in 0..3 {
+    ///     optimizer.step();
+    ///     schedule.step(&mut optimizer);
+    ///     rates.push(optimizer.lr(0));
+    /// }
+    /// assert_eq!(rates, [0.8, 0.8 / 2.0, 0.8 / 3.0, 0.8 / 4.0]);
+    /// ```
     LambdaLR, LambdaLROptions, "torch.optim.lr_scheduler.LambdaLR", |o, at| {
         Ok(at.base.iter().zip(o.lr_lambda.at(at.epoch)).map(|(lr, k)| lr * k).collect())
     }
 );
 by_function!(
     /// The present learning rates times a function of the step.
+    ///
+    /// ```
+    /// use torch::optim::lr_scheduler::MultiplicativeLR;
+    /// use torch::{nn, optim, prelude::*};
+    ///
+    /// let mut optimizer = optim::SGD::new(nn::Linear::new(2, 1).parameters(), 0.8);
+    /// let mut schedule = MultiplicativeLR::new(&mut optimizer, |step| if step < 3 { 0.5 } else { 1.0 });
+    /// let mut rates = vec![optimizer.lr(0)];
+    /// for _ in 0..3 {
+    ///     optimizer.step();
+    ///     schedule.step(&mut optimizer);
+    ///     rates.push(optimizer.lr(0));
+    /// }
+    /// assert_eq!(rates, [0.8, 0.4, 0.2, 0.2]);
+    /// ```
     MultiplicativeLR, MultiplicativeLROptions, "torch.optim.lr_scheduler.MultiplicativeLR", |o, at| {
         if at.initial {
             return Ok(at.current.to_vec());

@@ -234,6 +234,18 @@ pub trait LRScheduler: Debug + Send {
 }
 
 /// A schedule that two owners step: a combined one and the program.
+///
+/// ```
+/// use torch::optim::lr_scheduler::{ExponentialLR, LRScheduler, Shared};
+/// use torch::{nn, optim, prelude::*};
+///
+/// let mut optimizer = optim::SGD::new(nn::Linear::new(2, 1).parameters(), 0.8);
+/// let mut one = Shared::new(Box::new(ExponentialLR::new(&mut optimizer, 0.5)));
+/// let mut other = one.clone();
+/// one.step(&mut optimizer);
+/// other.step(&mut optimizer);
+/// assert_eq!((optimizer.lr(0), one.last_epoch()), (0.2, 2));
+/// ```
 #[derive(Clone, Debug)]
 pub struct Shared(Place, Vec<f64>);
 /// Where a shared schedule lies while nobody steps it. It may be shared again, without end.

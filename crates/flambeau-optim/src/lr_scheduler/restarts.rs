@@ -44,6 +44,18 @@ pub type CosineAnnealingWarmRestarts = Scheduler<Restarts>;
 schedule!(CosineAnnealingWarmRestarts, CosineAnnealingWarmRestartsOptions, (t_0: Number));
 
 /// The rule of [`CosineAnnealingWarmRestarts`].
+///
+/// ```
+/// use torch::optim::lr_scheduler::{
+///     CosineAnnealingWarmRestarts, CosineAnnealingWarmRestartsOptions, Restarts, Scheduler,
+/// };
+/// use torch::{nn, optim, prelude::*};
+/// let mut optimizer = optim::SGD::new(nn::Linear::new(2, 1).parameters(), 0.5);
+/// let rule = Restarts::from(CosineAnnealingWarmRestartsOptions::new(4));
+/// let _schedule: CosineAnnealingWarmRestarts = Scheduler::of(&mut optimizer, rule)?;
+/// assert_eq!(optimizer.lr(0), 0.5);
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Restarts {
     options: CosineAnnealingWarmRestartsOptions,

@@ -7,6 +7,19 @@ use flambeau_core::{DType, Result, Tensor, Value, ops};
 use flambeau_nn::Parameter;
 
 /// One entry of what an optimizer remembers.
+///
+/// ```
+/// use torch::optim::{AdamOptions, Kept};
+/// use torch::{nn, prelude::*};
+///
+/// let w = nn::Parameter::new(torch::tensor([1.0]));
+/// let mut optimizer = AdamOptions::new().build([&w]);
+/// w.set_grad(Some(torch::ones([1])));
+/// optimizer.step();
+/// let state = optimizer.param_state(0, 0);
+/// assert!(matches!(state.entry("step"), Some(Kept::Number(1.0, _))));
+/// assert!(matches!(state.entry("exp_avg"), Some(Kept::Tensor(_))));
+/// ```
 #[derive(Clone, Debug)]
 pub enum Kept {
     /// A tensor.
@@ -18,6 +31,18 @@ pub enum Kept {
 }
 
 /// What an optimizer remembers of one parameter, by PyTorch's names and in PyTorch's order.
+///
+/// ```
+/// use torch::optim::SGDOptions;
+/// use torch::{nn, prelude::*};
+///
+/// let w = nn::Parameter::new(torch::tensor([1.0]));
+/// let mut optimizer = SGDOptions::new().lr(0.1).momentum(0.9).build([&w]);
+/// w.set_grad(Some(torch::tensor([2.0])));
+/// optimizer.step();
+/// let state = optimizer.param_groups[0].state(0);
+/// assert_eq!(state.get("momentum_buffer").unwrap().to_vec::<f32>(), [2.0]);
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct State {
     entries: Vec<(String, Kept)>,
@@ -88,7 +113,7 @@ impl State {
     }
 }
 
-/// A parameter that has a gradient, in one step.
+/// A parameter that has a gradient, in one step: what an [`Algorithm`](crate::Algorithm) gets.
 #[derive(Debug)]
 pub struct Entry<'a> {
     /// The parameter.

@@ -11,6 +11,22 @@ use std::sync::Arc;
 /// Runs after loading.
 pub type LoadHook = dyn Fn(&mut dyn Optimizer) + Send + Sync;
 /// The arguments of a step.
+///
+/// ```
+/// use torch::optim::register_optimizer_step_pre_hook_with_args;
+/// use torch::{nn, optim, prelude::*};
+///
+/// let w = nn::Parameter::new(torch::tensor([1.0]));
+/// let mut optimizer = optim::SGD::new([&w], 0.1);
+/// // a hook that puts another loss in the place of what the program gave
+/// let handle = register_optimizer_step_pre_hook_with_args(|_, args| {
+///     args.closure = Some(Box::new(|| Ok(torch::tensor(7.0))));
+///     Ok(())
+/// });
+/// assert_eq!(optimizer.step_closure(&mut || torch::tensor(1.0)).item::<f64>(), 7.0);
+/// handle.remove();
+/// assert_eq!(optimizer.step_closure(&mut || torch::tensor(1.0)).item::<f64>(), 1.0);
+/// ```
 #[derive(Default)]
 pub struct StepArgs<'a> {
     /// What computes the loss, where the step was given it. A hook before the step may put another in its place.
@@ -49,6 +65,14 @@ struct Lists {
 }
 
 /// The hooks of one optimizer; clones are the same hooks.
+///
+/// ```
+/// use torch::{nn, optim, prelude::*};
+///
+/// let optimizer = optim::SGD::new(nn::Linear::new(2, 1).parameters(), 0.1);
+/// let id = optimizer.hooks().id();
+/// assert_eq!(Box::new(optimizer).hooks().id(), id);
+/// ```
 #[derive(Clone, Default)]
 pub struct Hooks(Arc<Lists>);
 impl fmt::Debug for Hooks {
@@ -101,6 +125,17 @@ pub(crate) fn without_args(hook: impl Fn(&mut dyn Optimizer) + Send + Sync + 'st
 }
 
 /// A hook that runs before each step of any optimizer, ahead of the optimizer's own.
+///
+/// ```
+/// use torch::optim::register_optimizer_step_pre_hook;
+/// use torch::{nn, optim, prelude::*};
+///
+/// let mut optimizer = optim::SGD::new(nn::Linear::new(2, 1).parameters(), 0.1);
+/// let handle = register_optimizer_step_pre_hook(|o| o.set_lr(0, 0.5));
+/// optimizer.step();
+/// assert_eq!(optimizer.lr(0), 0.5);
+/// handle.remove();
+/// ```
 #[doc(alias = "torch.optim.optimizer.register_optimizer_step_pre_hook")]
 pub fn register_optimizer_step_pre_hook(
     hook: impl Fn(&mut dyn Optimizer) + Send + Sync + 'static,
@@ -108,6 +143,20 @@ pub fn register_optimizer_step_pre_hook(
     add(&global().step_pre, without_args(hook), false)
 }
 /// A hook that runs after each step of any optimizer, behind the optimizer's own.
+///
+/// ```
+/// use torch::optim::register_optimizer_step_post_hook;
+/// use torch::{nn, optim, prelude::*};
+///
+/// let w = nn::Parameter::new(torch::tensor([1.0]));
+/// let mut optimizer = optim::SGD::new([&w], 0.1);
+/// // no gradient outlives its step
+/// let handle = register_optimizer_step_post_hook(|o| o.zero_grad());
+/// w.set_grad(Some(torch::ones([1])));
+/// optimizer.step();
+/// assert!(w.grad().is_none());
+/// handle.remove();
+/// ```
 #[doc(alias = "torch.optim.optimizer.register_optimizer_step_post_hook")]
 pub fn register_optimizer_step_post_hook(
     hook: impl Fn(&mut dyn Optimizer) + Send + Sync + 'static,
@@ -121,6 +170,19 @@ pub fn register_optimizer_step_pre_hook_with_args(
     add(&global().step_pre, Arc::new(hook), false)
 }
 /// [`register_optimizer_step_post_hook`] for a hook that sees the step's arguments.
+///
+/// ```
+/// use torch::optim::register_optimizer_step_post_hook_with_args;
+/// use torch::{nn, optim, prelude::*};
+/// let mut optimizer = optim::SGD::new(nn::Linear::new(2, 1).parameters(), 0.1);
+/// let handle = register_optimizer_step_post_hook_with_args(|o, args| {
+///     o.set_lr(0, if args.closure.is_some() { 0.5 } else { 0.25 });
+///     Ok(())
+/// });
+/// optimizer.step();
+/// assert_eq!(optimizer.lr(0), 0.25);
+/// handle.remove();
+/// ```
 pub fn register_optimizer_step_post_hook_with_args(
     hook: impl Fn(&mut dyn Optimizer, &mut StepArgs<'_>) -> Result<()> + Send + Sync + 'static,
 ) -> RemovableHandle {

@@ -24,6 +24,21 @@ use std::fmt;
 use std::sync::Arc;
 
 /// What every optimizer does.
+///
+/// ```
+/// use torch::{nn, optim, prelude::*};
+///
+/// let w = nn::Parameter::new(torch::tensor([1.0]));
+/// let mut all: Vec<Box<dyn Optimizer>> = vec![];
+/// all.push(Box::new(optim::SGD::new([&w], 0.1)));
+/// all.push(Box::new(optim::AdamOptions::new().lr(0.1).build([&w])));
+/// for optimizer in &mut all {
+///     optimizer.zero_grad();
+///     w.pow(2.0).sum().backward();
+///     optimizer.step();
+/// }
+/// assert!(torch::allclose(&w, &torch::tensor([1.0 - 0.2 - 0.1])));
+/// ```
 #[doc(alias = "torch.optim.Optimizer")]
 pub trait Optimizer: fmt::Debug + Send {
     /// The documented name of the class.
@@ -156,6 +171,16 @@ pub trait Optimizer: fmt::Debug + Send {
 }
 
 /// An optimizer: parameter groups and an update rule.
+///
+/// ```
+/// use torch::optim::{Adam, AdamOptions, Optim};
+/// use torch::{nn, prelude::*};
+///
+/// // what the names of optimizers stand for
+/// let mut optimizer: Optim<AdamOptions> = Adam::new(nn::Linear::new(2, 1).parameters(), 0.1);
+/// optimizer.param_groups[0].options.lr = 0.01.into();
+/// assert_eq!(optimizer.lr(0), 0.01);
+/// ```
 #[derive(Clone)]
 pub struct Optim<A> {
     /// The groups; options may be changed between steps.

@@ -8,6 +8,17 @@ use flambeau_core::{Error, Result, Scalar, Tensor, Value, ensure, ops};
 
 /// A numeric option: a Python number, or a tensor of one element, which schedules write to and which may require a
 /// gradient.
+///
+/// ```
+/// use torch::optim::{Number, SGDOptions};
+/// use torch::{nn, prelude::*};
+///
+/// let rate = torch::tensor(0.1);
+/// let mut optimizer = SGDOptions::new().lr(&rate).build(nn::Linear::new(2, 1).parameters());
+/// optimizer.set_lr(0, 0.5);
+/// assert!(matches!(&optimizer.param_groups[0].options.lr, Number::Tensor(t) if t.item::<f64>() == 0.5));
+/// assert_eq!(Number::from(3).to_string(), "3");
+/// ```
 #[derive(Clone, Debug)]
 pub enum Number {
     /// A number; integers stay integers when printed and saved.
@@ -149,6 +160,13 @@ impl IntoArg<Number> for &Tensor {
 }
 
 /// Two numeric options that go together, such as `betas`.
+///
+/// ```
+/// use torch::optim::AdamOptions;
+///
+/// let options = AdamOptions::new().betas((0.5, 0.75));
+/// assert_eq!(options.betas.values(), (0.5, 0.75));
+/// ```
 #[derive(Clone, Debug)]
 pub struct Pair(pub Number, pub Number);
 impl Pair {
@@ -189,6 +207,19 @@ impl<A: IntoArg<Number>, B: IntoArg<Number>> IntoArg<Pair> for (A, B) {
 }
 
 /// One number for all groups, or one for each.
+///
+/// ```
+/// use torch::optim::{PerGroup, SGD, SGDOptions};
+/// use torch::optim::lr_scheduler::{CyclicLR, LRScheduler};
+/// use torch::{nn, prelude::*};
+///
+/// let p = || vec![nn::Parameter::new(torch::ones([1]))];
+/// let options = SGDOptions::new().lr(0.1).momentum(0.9);
+/// let mut optimizer = SGD::with_groups(vec![(p(), options.clone()), (p(), options.clone())], options)?;
+/// let schedule = CyclicLR::new(&mut optimizer, [0.1, 0.2], PerGroup::All(1.0.into()));
+/// assert_eq!(schedule.get_last_lr(), [0.1, 0.2]);
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub enum PerGroup {
     /// For all.

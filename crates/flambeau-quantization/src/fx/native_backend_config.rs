@@ -300,6 +300,12 @@ fn weights_alone() -> Vec<P> {
     all
 }
 /// The patterns that this library's kernels compute on quantized tensors: what is used where no other configuration is given.
+///
+/// ```
+/// use torch::ao::quantization::backend_config::{BackendConfig, get_native_backend_config};
+/// let config: BackendConfig = get_native_backend_config();
+/// assert!(config.configs().iter().any(|p| format!("{p:?}").contains("torch.nn.Linear")));
+/// ```
 #[doc(alias = "torch.ao.quantization.backend_config.get_native_backend_config")]
 #[doc(alias = "torch.ao.quantization.backend_config.get_fbgemm_backend_config")]
 #[doc(alias = "torch.ao.quantization.backend_config.get_x86_backend_config")]

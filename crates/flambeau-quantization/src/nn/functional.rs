@@ -1,4 +1,29 @@
 //! `torch.ao.nn.quantized.functional`: functions of quantized tensors.
+//!
+//! ```
+//! use torch::ao::nn::quantized::functional as f;
+//! use torch::{DType, Tensor, dequantize, quantize_per_tensor};
+//!
+//! let x = quantize_per_tensor(&torch::tensor([[-1.0, 0.5, 2.0, 4.0]]), 0.5, 8, DType::QU8);
+//! let values = |t: Tensor| dequantize(&t).to_vec::<f32>();
+//! assert_eq!(values(f::clamp(&x, 0.0, 2.0)), [0.0, 0.5, 2.0, 2.0]);
+//! assert_eq!(values(f::hardtanh(&x, -0.5, 1.0)), [-0.5, 0.5, 1.0, 1.0]);
+//! assert_eq!(values(f::threshold(&x, 1.0, 0.0)), [0.0, 0.0, 2.0, 4.0]);
+//! assert_eq!(values(f::leaky_relu(&x, 0.5, None)), [-0.5, 0.5, 2.0, 4.0]);
+//! assert_eq!(values(f::elu(&x, 0.5, 8, 1.0))[2..], [2.0, 4.0]);
+//! assert_eq!(values(f::celu(&x, 0.5, 8, 1.0))[2..], [2.0, 4.0]);
+//! assert_eq!(values(f::hardswish(&x, 0.5, 8))[3], 4.0);
+//! assert_eq!(values(f::hardsigmoid(&x))[3], 255.0 / 256.0);
+//! let image = x.reshape([1, 1, 2, 2]);
+//! assert_eq!(values(f::adaptive_avg_pool2d(&image, &[1, 1])), [1.5]);
+//! assert_eq!(values(f::adaptive_avg_pool3d(&image.reshape([1, 1, 1, 2, 2]), &[1, 1, 1])), [1.5]);
+//! assert_eq!(values(f::avg_pool2d(&image, &[2, 2], None, &[0, 0], false, true, None)), [1.5]);
+//! assert_eq!(values(f::avg_pool3d(&image, &[1, 2, 2], None, &[0, 0, 0], false, true, None)), [1.5]);
+//! assert_eq!(values(f::max_pool_of(2, &image, &[2, 2], None, &[0, 0], &[1, 1], false)), [4.0]);
+//! assert_eq!(f::interpolate(&image, Some(&[4, 4]), None, "nearest", None).sizes(), &[1, 1, 4, 4]);
+//! let w = quantize_per_tensor(&torch::ones([1, 4]), 1.0, 0, DType::QI8);
+//! assert_eq!(values(f::linear(&x, &w, None, Some(0.5), Some(0))), [5.5]);
+//! ```
 
 use super::product::{Moves, Weight, conv, linear as linear_of};
 use crate::kernels::{joined, max_pool, relu as relu_of, sigmoid as sigmoid_of, through};

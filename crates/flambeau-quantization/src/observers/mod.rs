@@ -28,6 +28,15 @@ pub(crate) enum Statistics {
 }
 
 /// A module that gives its input and keeps its extremes, its histogram or itself: see [`ObserverClass`].
+///
+/// ```
+/// use torch::ao::quantization::{Observer, ObserverClass, ObserverSpec};
+/// use torch::prelude::*;
+/// let observer: Observer = ObserverSpec::new(ObserverClass::MinMax).build();
+/// observer.observe(&torch::tensor([-1.0, 3.0]));
+/// let (scale, zero) = observer.calculate_qparams();
+/// assert!((scale.item::<f64>() - 4.0 / 255.0).abs() < 1e-6 && zero.item::<i64>() == 64);
+/// ```
 #[doc(alias = "torch.ao.quantization.ObserverBase")]
 #[doc(alias = "torch.ao.quantization.UniformQuantizationObserverBase")]
 #[derive(Debug)]

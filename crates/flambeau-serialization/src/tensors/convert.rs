@@ -8,6 +8,21 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// What can be saved: tensors, and whatever has a form as a tree of Python values. Types with serde's `Serialize`
 /// come through [`to_tree`](crate::serde_tree::to_tree).
+///
+/// ```
+/// use torch::serialization::{ToTree, Tree, dict};
+/// struct Config {
+///     name: String,
+///     layers: i64,
+/// }
+/// impl ToTree for Config {
+///     fn to_tree(&self) -> Tree<torch::Tensor> {
+///         dict([("name", &self.name as &dyn ToTree), ("layers", &self.layers)])
+///     }
+/// }
+/// let tree = Config { name: "small".into(), layers: 2 }.to_tree();
+/// assert_eq!((tree["name"].as_str(), tree["layers"].as_i64()), (Some("small"), Some(2)));
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be saved",
     label = "not known how to write it",
@@ -95,6 +110,19 @@ impl ToTree for Generator {
 const GENERATOR: (&str, &str) = ("torch._C", "Generator");
 
 /// The generator that a checkpoint holds; `torch._C.Generator` must be marked as safe to load it.
+///
+/// ```
+/// use torch::Generator;
+/// use torch::serialization::{generator_of, load, safe_globals, save};
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("g.pt");
+/// let generator = Generator::new();
+/// generator.manual_seed(7);
+/// save(&generator, &path)?;
+/// let _marked = safe_globals(["torch._C.Generator"]);
+/// assert_eq!(generator_of(&load(&path)?)?.initial_seed(), 7);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// # Errors
 /// A value that is no generator; a state that generators do not take.
@@ -185,6 +213,12 @@ macro_rules! tuples {
 tuples! { (A 0) (A 0, B 1) (A 0, B 1, C 2) (A 0, B 1, C 2, D 3) (A 0, B 1, C 2, D 3, E 4) (A 0, B 1, C 2, D 3, E 4, F 5) }
 
 /// A Python dict of anything that can be saved: `dict([("model", &model.state_dict() as &dyn ToTree), ("epoch", &3)])`.
+///
+/// ```
+/// use torch::serialization::{ToTree, dict};
+/// let tree = dict([("w", &torch::ones([2]) as &dyn ToTree), ("epoch", &3)]);
+/// assert_eq!(tree["epoch"].as_i64(), Some(3));
+/// ```
 pub fn dict<'a>(entries: impl IntoIterator<Item = (&'a str, &'a dyn ToTree)>) -> Tree<Tensor> {
     Tree::Dict(entries.into_iter().map(|(k, v)| (Tree::Str(k.to_owned()), v.to_tree())).collect())
 }

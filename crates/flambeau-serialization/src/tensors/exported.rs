@@ -28,6 +28,20 @@ pub struct ExportedWeights {
 
 /// Reads the weights of an exported program. The graph is not read.
 ///
+/// ```
+/// use torch::serialization::{ExportedWeights, LoadOptions, load_exported};
+/// use torch::{Tensor, export, nn, prelude::*};
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("net.pt2");
+/// let net = nn::Linear::new(2, 3);
+/// let program = export::export(&net, |x: &[Tensor]| net.call(&x[0]), &[&torch::zeros([4, 2])]);
+/// export::save(&program, &path)?;
+/// let weights: ExportedWeights = load_exported(&path, LoadOptions::new())?;
+/// let names: Vec<&str> = weights.state_dict.iter().map(|(n, _)| n.as_str()).collect();
+/// assert_eq!((names, weights.constants.len()), (vec!["weight", "bias"], 0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Errors
 /// Of the file system; damaged files; files of another kind.
 pub fn load_exported(path: impl AsRef<Path>, options: LoadOptions<'_>) -> Result<ExportedWeights> {
@@ -41,6 +55,21 @@ pub fn load_exported(path: impl AsRef<Path>, options: LoadOptions<'_>) -> Result
 /// [`load_exported`] with weights that are parts of a mapped file: only what is used is read from the disk, and checksums are
 /// compared only if the options ask for it ([`LoadOptions::verify`]). Weights that are compressed, or not aligned, are copied. A map
 /// serves one load, since no two storages may be the same bytes.
+///
+/// ```
+/// use torch::serialization::{LoadOptions, MapMode, MappedFile, load_exported_mapped};
+/// use torch::{Tensor, export, nn, prelude::*};
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("net.pt2");
+/// let net = nn::Linear::new(2, 3);
+/// let program = export::export(&net, |x: &[Tensor]| net.call(&x[0]), &[&torch::zeros([4, 2])]);
+/// export::save(&program, &path)?;
+/// // SAFETY: nobody else writes to the file.
+/// let map = unsafe { MappedFile::open(&path, MapMode::Private)? };
+/// let weights = load_exported_mapped(&map, LoadOptions::new())?;
+/// assert!(weights.state_dict[0].1.equal(&net.weight));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// # Errors
 /// As for [`load_exported`]; a map that served a load before.

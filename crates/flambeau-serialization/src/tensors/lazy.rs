@@ -33,6 +33,21 @@ pub fn save_safetensors<S: AsRef<str>>(
 }
 
 /// Tensors of a file by their names, in the order of the file. A module's `StateDict` is made of it by `into()`.
+///
+/// ```
+/// use torch::nn::{Linear, StateDict};
+/// use torch::prelude::*;
+/// use torch::serialization::{load_safetensors, save_safetensors};
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("model.safetensors");
+/// save_safetensors([("weight", torch::ones([1, 2])), ("bias", torch::zeros([1]))], &path, None)?;
+/// let tensors = load_safetensors(&path)?;
+/// assert_eq!(tensors["weight"].sizes(), &[1, 2]);
+/// let layer = Linear::new(2, 1);
+/// layer.load_state_dict(&StateDict::from(tensors));
+/// assert_eq!(layer.weight.to_vec::<f32>(), [1.0, 1.0]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct NamedTensors(Vec<(String, Tensor)>);
 impl NamedTensors {
@@ -101,6 +116,16 @@ pub fn load_safetensors(path: impl AsRef<Path>) -> Result<NamedTensors> {
 }
 /// The metadata of a safetensors file; no tensor is read.
 ///
+/// ```
+/// use torch::serialization::{load_safetensors_metadata, save_safetensors};
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("model.safetensors");
+/// let notes = [("format".to_string(), "pt".to_string())].into();
+/// save_safetensors([("w", torch::ones([2]))], &path, Some(&notes))?;
+/// assert_eq!(load_safetensors_metadata(&path)?["format"], "pt");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Errors
 /// Of the file system; damaged files.
 pub fn load_safetensors_metadata(path: impl AsRef<Path>) -> Result<HashMap<String, String>> {
@@ -124,6 +149,17 @@ pub(super) fn read_safetensors(path: &Path, options: &LoadOptions<'_>) -> Result
 
 /// [`load_safetensors`] with tensors that are parts of a mapped file: only what is used is read from the disk. Tensors
 /// that are not aligned are copied. A map serves one load.
+///
+/// ```
+/// use torch::serialization::{MapMode, MappedFile, load_safetensors_mapped, save_safetensors};
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("model.safetensors");
+/// save_safetensors([("w", torch::ones([2]))], &path, None)?;
+/// // SAFETY: nobody writes to the file while its tensors live.
+/// let file = unsafe { MappedFile::open(&path, MapMode::Private)? };
+/// assert_eq!(load_safetensors_mapped(&file)?["w"].to_vec::<f32>(), [1.0, 1.0]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// # Errors
 /// As for [`load_safetensors`]; a map that served a load before.
@@ -221,6 +257,18 @@ fn strides(size: &[i64]) -> Vec<i64> {
 }
 
 /// A tensor of a file, of which parts are read.
+///
+/// ```
+/// use torch::serialization::{SafeFile, SafeSlice, save_safetensors};
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("model.safetensors");
+/// save_safetensors([("w", torch::arange(6).reshape([3, 2]))], &path, None)?;
+/// let file = SafeFile::open(&path)?;
+/// let w: SafeSlice<'_> = file.slice("w")?;
+/// assert_eq!((w.shape(), w.dtype()), (&[3, 2][..], torch::int64));
+/// assert_eq!(w.get(1)?.to_vec::<i64>(), [2, 3]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct SafeSlice<'a> {
     file: &'a SafeFile,

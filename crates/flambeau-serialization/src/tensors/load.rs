@@ -99,6 +99,17 @@ fn refusal(e: FileError) -> Error {
 /// (PyTorch's `weights_only=True`). Storages go where they were. The older format and safetensors files (by their
 /// ending) are read too.
 ///
+/// ```
+/// use torch::serialization::{LoadOptions, load, load_with, save};
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("w.pt");
+/// save(&torch::ones([2]), &path)?;
+/// assert_eq!(load(&path)?.as_tensor().unwrap().to_vec::<f32>(), [1.0, 1.0]);
+/// let shape = load_with(&path, LoadOptions::new().map_location("meta"))?;
+/// assert_eq!(shape.as_tensor().unwrap().sizes(), &[2]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Errors
 /// Of the file system; damaged files; classes outside the allow-list; storages of devices that are not there.
 #[doc(alias = "torch.load")]
@@ -122,6 +133,16 @@ pub(super) fn read_path(path: &Path, options: &LoadOptions<'_>) -> Result<Tree<T
 }
 
 /// [`load`] from a stream that can seek, as a `Cursor` over bytes.
+///
+/// ```
+/// use std::io::Cursor;
+/// use torch::serialization::{LoadOptions, load_from, save_to};
+/// let mut file = Cursor::new(Vec::new());
+/// save_to(&torch::ones([2]), &mut file)?;
+/// file.set_position(0);
+/// assert_eq!(load_from(file, LoadOptions::new())?.as_tensor().unwrap().to_vec::<f32>(), [1.0, 1.0]);
+/// # Ok::<(), torch::Error>(())
+/// ```
 ///
 /// # Errors
 /// As for [`load`].

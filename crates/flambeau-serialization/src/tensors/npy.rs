@@ -8,6 +8,15 @@ use std::path::Path;
 
 /// Writes an npy file; it appears complete or not at all. Tensors in column-major order are written as they lie.
 ///
+/// ```
+/// use torch::serialization::{load_npy, save_npy};
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("x.npy");
+/// save_npy(&torch::tensor([[1i64, 2], [3, 4]]), &path)?;
+/// assert_eq!(load_npy(&path)?.to_vec2::<i64>(), [[1, 2], [3, 4]]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Errors
 /// Of the file system; dtypes that NumPy lacks (bfloat16, float8, complex32).
 pub fn save_npy(t: &Tensor, path: impl AsRef<Path>) -> Result<()> {
@@ -16,6 +25,15 @@ pub fn save_npy(t: &Tensor, path: impl AsRef<Path>) -> Result<()> {
 }
 
 /// [`save_npy`] to a stream.
+///
+/// ```
+/// use torch::serialization::{read_npy, write_npy};
+/// let mut bytes = Vec::new();
+/// write_npy(&torch::ones([2]), &mut bytes)?;
+/// assert_eq!(&bytes[..6], b"\x93NUMPY");
+/// assert_eq!(read_npy(&bytes[..], bytes.len() as u64)?.to_vec::<f32>(), [1.0, 1.0]);
+/// # Ok::<(), torch::Error>(())
+/// ```
 ///
 /// # Errors
 /// As for [`save_npy`].
@@ -41,6 +59,16 @@ pub fn read_npy(mut reader: impl Read, available: u64) -> Result<Tensor> {
 }
 
 /// Writes named arrays as `numpy.savez` does, or as `savez_compressed` does.
+///
+/// ```
+/// use torch::serialization::{load_npz, save_npz};
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("x.npz");
+/// save_npz([("x", torch::ones([2])), ("y", torch::arange(3))], &path, true)?;
+/// let all = load_npz(&path)?;
+/// assert_eq!((all[1].0.as_str(), all[1].1.to_vec::<i64>()), ("y", vec![0, 1, 2]));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// # Errors
 /// As for [`save_npy`].

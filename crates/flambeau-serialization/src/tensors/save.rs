@@ -105,6 +105,15 @@ pub fn save_with(value: &(impl ToTree + ?Sized), path: impl AsRef<Path>, options
 
 /// [`save`] to a stream, which need not be able to go back; the stream is returned.
 ///
+/// ```
+/// use std::io::Cursor;
+/// use torch::serialization::{LoadOptions, load_from, save_to};
+/// let bytes = save_to(&torch::ones([2]), Vec::new())?;
+/// let back = load_from(Cursor::new(bytes), LoadOptions::new())?;
+/// assert_eq!(back.as_tensor().unwrap().to_vec::<f32>(), [1.0, 1.0]);
+/// # Ok::<(), torch::Error>(())
+/// ```
+///
 /// # Errors
 /// As for [`save`].
 pub fn save_to<W: Write>(value: &(impl ToTree + ?Sized), out: W) -> Result<W> {

@@ -70,6 +70,19 @@ pub fn save_sharded<S: AsRef<str>>(
 /// Reads the tensors that an index names (`model.safetensors.index.json`, `pytorch_model.bin.index.json`), in the
 /// order of the index. The files stand beside it.
 ///
+/// ```
+/// use torch::serialization::{LoadOptions, load_sharded, save_sharded};
+/// # let dir = tempfile::tempdir()?;
+/// # let folder = dir.path();
+/// let tensors = [("weight", torch::ones([4])), ("bias", torch::zeros([2]))];
+/// // at most 8 bytes a file
+/// let files = save_sharded(tensors, folder, "model", 8, None)?;
+/// assert_eq!(files.len(), 2);
+/// let back = load_sharded(folder.join("model.safetensors.index.json"), LoadOptions::new())?;
+/// assert_eq!(back["bias"].sizes(), &[2]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Errors
 /// An index that is damaged or names files elsewhere; a tensor that its file does not have; as for
 /// [`load`](super::load) and [`load_safetensors`](super::load_safetensors).

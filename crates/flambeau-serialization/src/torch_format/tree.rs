@@ -10,6 +10,15 @@ pub(super) const MAX_DEPTH: usize = 256;
 /// A Python value; `T` stands for tensors. Trees from files are at most a few hundred levels deep, and no deeper ones are
 /// written. Those that a program makes may have any depth: they are copied, compared, mapped and dropped in a loop, and shown
 /// to a depth. So patterns lend what a tree holds; [`Tree::into_tensor`] and its like give it away.
+///
+/// ```
+/// use torch::Tensor;
+/// use torch::serialization::Tree;
+/// let tree: Tree<Tensor> = Tree::List(vec![Tree::Int(3), Tree::Str("a".into()), Tree::Tensor(torch::ones([2]))]);
+/// let items = tree.items().unwrap();
+/// assert_eq!((items[0].as_i64(), items[1].as_str(), items[0].as_str()), (Some(3), Some("a"), None));
+/// assert_eq!(tree[2].as_tensor().unwrap().sizes(), &[2]);
+/// ```
 pub enum Tree<T> {
     /// `None`
     None,
@@ -73,6 +82,15 @@ pub enum Tree<T> {
 }
 
 /// The parts of [`Tree::Object`].
+///
+/// ```
+/// use torch::Tensor;
+/// use torch::serialization::{Object, ToTree, Tree};
+/// let tree = torch::Generator::new().to_tree();
+/// let Tree::Object(o) = &tree else { panic!("a generator is an object") };
+/// let o: &Object<Tensor> = o;
+/// assert_eq!((o.module.as_str(), o.name.as_str()), ("torch._C", "Generator"));
+/// ```
 #[derive(Clone, PartialEq, Debug)]
 pub struct Object<T> {
     /// Python module of the class or function.

@@ -4,6 +4,11 @@ use super::{Measurement, select_unit, trim_sigfig, unit_to_english};
 use std::fmt;
 
 /// Which of several times are coloured.
+///
+/// ```
+/// use torch::utils::benchmark::Colorize;
+/// assert_eq!(Colorize::default(), Colorize::None);
+/// ```
 #[doc(alias = "torch.utils.benchmark.Colorize")]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Colorize {
@@ -17,6 +22,16 @@ pub enum Colorize {
 }
 
 /// Measurements beside each other: a table for each label, a row for each case, a column for each description.
+///
+/// ```
+/// use torch::utils::benchmark::{Compare, Timer};
+/// let sums = [8, 64].map(|n| {
+///     let x = torch::ones([n]);
+///     Timer::new("x.sum()", || drop(x.sum())).label("sums").sub_label(format!("{n} elements")).timeit(10)
+/// });
+/// let table = Compare::new(sums).to_string();
+/// assert!(table.contains("sums") && table.contains("64 elements"));
+/// ```
 #[doc(alias = "torch.utils.benchmark.Compare")]
 #[derive(Clone, Debug, Default)]
 pub struct Compare {

@@ -18,6 +18,13 @@ pub struct FunctionCount {
 }
 
 /// Functions by their instructions, the most first.
+///
+/// ```
+/// use torch::utils::benchmark::{FunctionCount, FunctionCounts};
+/// let count = |count, function: &str| FunctionCount { count, function: function.into() };
+/// let all = FunctionCounts::new([count(3, "add"), count(9, "mul"), count(1, "add")], false);
+/// assert_eq!((all.sum(), all.iter().next().unwrap().function.as_str()), (13, "mul"));
+/// ```
 #[doc(alias = "torch.utils.benchmark.FunctionCounts")]
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct FunctionCounts {

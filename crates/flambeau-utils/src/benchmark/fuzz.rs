@@ -11,6 +11,11 @@ use std::sync::Arc;
 const MOST_DIMENSIONS: usize = 64;
 
 /// A drawn value.
+///
+/// ```
+/// use torch::utils::benchmark::Drawn;
+/// assert_eq!([Drawn::from(true), 0.5.into()], [Drawn::Int(1), Drawn::Float(0.5)]);
+/// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Drawn {
     /// A whole number; 0 and 1 stand for false and true too.
@@ -48,9 +53,28 @@ impl From<bool> for Drawn {
     }
 }
 /// All parameters of a draw, by name.
+///
+/// ```
+/// use torch::utils::benchmark::{Distribution, FuzzedParameter, FuzzedTensor, Fuzzer, Params};
+/// let number = |n: &str| FuzzedParameter::new(n, Distribution::Uniform(1, 9));
+/// let unequal = |p: &Params| p["n"] != p["m"];
+/// let draw = Fuzzer::new([number("n"), number("m")], [] as [FuzzedTensor; 0]).constraint(unequal).seed(0).take(1)?.remove(0);
+/// assert_ne!(draw.params["n"], draw.params["m"]);
+/// # Ok::<(), torch::Error>(())
+/// ```
 pub type Params = BTreeMap<String, Drawn>;
 
 /// The value of another parameter, as a choice of [`Distribution::Choice`].
+///
+/// ```
+/// use torch::utils::benchmark::{Choice, Distribution, FuzzedParameter, FuzzedTensor, Fuzzer, ParameterAlias};
+/// let n = FuzzedParameter::new("n", Distribution::Uniform(1, 9));
+/// let same = ParameterAlias { alias_to: "n".into() };
+/// let m = FuzzedParameter::new("m", Distribution::Choice(vec![(Choice::from(same), 1.0)]));
+/// let draw = Fuzzer::new([n, m], [] as [FuzzedTensor; 0]).seed(0).take(1)?.remove(0);
+/// assert_eq!(draw.params["n"], draw.params["m"]);
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[doc(alias = "torch.utils.benchmark.ParameterAlias")]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ParameterAlias {
@@ -137,6 +161,13 @@ impl FuzzedParameter {
     }
 }
 /// A length of a tensor: a number or a parameter's name.
+///
+/// ```
+/// use torch::utils::benchmark::{FuzzedTensor, Fuzzer, Length};
+/// let x = FuzzedTensor::new("x", [Length::from(2), 3.into()]);
+/// assert_eq!(Fuzzer::new([], [x]).seed(0).take(1)?[0].tensors["x"].sizes(), &[2, 3]);
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Length {
     /// This one.
@@ -363,6 +394,17 @@ fn random(size: &[i64], dtype: DType) -> Result<Tensor> {
 
 /// A sparse tensor whose sizes, density and elements are drawn: parameters `density`, `coalesced`, and with
 /// [`FuzzedSparseTensor::sparse_dim`] the parameter of that name.
+///
+/// ```
+/// use torch::utils::benchmark::{Distribution, FuzzedParameter, FuzzedSparseTensor, Fuzzer};
+/// let half = FuzzedParameter::new("density", Distribution::UniformFloat(0.5, 0.5));
+/// let coalesced = FuzzedParameter::new("coalesced", Distribution::Uniform(1, 1));
+/// let x = FuzzedSparseTensor::new("x", [4, 5]);
+/// let draw = Fuzzer::new([half, coalesced], [x]).seed(0).take(1)?.remove(0);
+/// let became = draw.tensor_properties["x"].sparse.as_ref().unwrap();
+/// assert!(draw.tensors["x"].is_sparse() && became.is_coalesced);
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[doc(alias = "torch.utils.benchmark.FuzzedSparseTensor")]
 #[derive(Clone)]
 pub struct FuzzedSparseTensor(FuzzedTensor);
@@ -402,6 +444,16 @@ impl From<FuzzedSparseTensor> for FuzzedTensor {
 }
 
 /// What a sparse tensor became.
+///
+/// ```
+/// use torch::utils::benchmark::{Distribution, FuzzedParameter, FuzzedSparseTensor, Fuzzer, SparseProperties};
+/// let half = FuzzedParameter::new("density", Distribution::UniformFloat(0.5, 0.5));
+/// let coalesced = FuzzedParameter::new("coalesced", Distribution::Uniform(1, 1));
+/// let draw = Fuzzer::new([half, coalesced], [FuzzedSparseTensor::new("x", [4, 5])]).seed(0).take(1)?.remove(0);
+/// let became: &SparseProperties = draw.tensor_properties["x"].sparse.as_ref().unwrap();
+/// assert_eq!((became.shape.as_slice(), became.sparse_dim, became.dense_dim), (&[4, 5][..], 2, 0));
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Debug)]
 pub struct SparseProperties {
     /// Sizes.
@@ -418,6 +470,14 @@ pub struct SparseProperties {
     pub dense_dim: usize,
 }
 /// What a tensor became.
+///
+/// ```
+/// use torch::utils::benchmark::{FuzzedTensor, Fuzzer, TensorProperties};
+/// let draw = Fuzzer::new([], [FuzzedTensor::new("x", [2, 3])]).seed(0).take(1)?.remove(0);
+/// let became: &TensorProperties = &draw.tensor_properties["x"];
+/// assert_eq!((became.numel, became.dtype), (6, torch::float32));
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Debug)]
 pub struct TensorProperties {
     /// Number of elements.
@@ -434,6 +494,13 @@ pub struct TensorProperties {
     pub sparse: Option<SparseProperties>,
 }
 /// What was drawn at once.
+///
+/// ```
+/// use torch::utils::benchmark::{Draw, FuzzedTensor, Fuzzer};
+/// let all: Vec<Draw> = Fuzzer::new([], [FuzzedTensor::new("x", [2, 3])]).seed(0).take(2)?;
+/// assert_eq!((all.len(), all[1].tensors["x"].sizes(), all[1].params.len()), (2, &[2, 3][..], 0));
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Draw {
     /// The tensors by name.

@@ -24,6 +24,12 @@ use std::fmt;
 use std::time::Instant;
 
 /// What was measured.
+///
+/// ```
+/// use torch::utils::benchmark::{TaskSpec, Timer};
+/// let task: TaskSpec = Timer::new("x + x", || ()).label("sums").sub_label("small").timeit(1).task_spec;
+/// assert_eq!(task.title(), "sums: small");
+/// ```
 #[doc(alias = "torch.utils.benchmark.TaskSpec")]
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct TaskSpec {
@@ -73,6 +79,12 @@ impl TaskSpec {
 }
 
 /// Times of a statement, and figures of them.
+///
+/// ```
+/// use torch::utils::benchmark::Measurement;
+/// let m = Measurement { number_per_run: 10, raw_times: vec![1.0, 2.0, 4.0], task_spec: Default::default() };
+/// assert_eq!((m.median(), m.times()), (0.2, vec![0.1, 0.2, 0.4]));
+/// ```
 #[doc(alias = "torch.utils.benchmark.Measurement")]
 #[derive(Clone, PartialEq, Debug)]
 pub struct Measurement {
@@ -196,6 +208,12 @@ impl fmt::Display for Measurement {
 }
 
 /// The unit in which a time reads best, and how many seconds it has.
+///
+/// ```
+/// use torch::utils::benchmark::{select_unit, unit_to_english};
+/// let (unit, seconds) = select_unit(0.002);
+/// assert_eq!((unit_to_english(unit), seconds), ("millisecond", 1e-3));
+/// ```
 #[doc(alias = "torch.utils.benchmark.select_unit")]
 pub fn select_unit(seconds: f64) -> (&'static str, f64) {
     match ((seconds as f32).log10() / 3.0).floor() as i64 {
@@ -234,6 +252,11 @@ pub fn trim_sigfig(x: f64, n: usize) -> f64 {
     }
 }
 /// Runs a closure with so many threads for kernels.
+///
+/// ```
+/// use torch::utils::benchmark::set_torch_threads;
+/// assert_eq!(set_torch_threads(1, torch::get_num_threads), 1);
+/// ```
 #[doc(alias = "torch.utils.benchmark.set_torch_threads")]
 pub fn set_torch_threads<R>(n: usize, f: impl FnOnce() -> R) -> R {
     struct Back(usize);

@@ -7,6 +7,17 @@ use std::fmt::Write;
 use std::ops::Deref;
 
 /// What all calls of an operator took.
+///
+/// ```
+/// use torch::profiler::{FunctionEventAvg, ProfileOptions, profile};
+/// let p = profile(ProfileOptions::new(), |_| {
+///     let x = torch::ones([2]);
+///     let _ = x.exp().exp();
+/// });
+/// let averages = p.key_averages(false);
+/// let exp: &FunctionEventAvg = averages.iter().find(|a| a.key == "aten::exp").unwrap();
+/// assert!(exp.count == 2 && exp.cpu_time_total >= exp.self_cpu_time_total);
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct FunctionEventAvg {
     /// `aten::add`
@@ -74,6 +85,13 @@ pub(super) struct Shown {
     pub(super) stack: bool,
 }
 /// A list of averages that prints as PyTorch's table.
+///
+/// ```
+/// use torch::profiler::{Averages, ProfileOptions, profile};
+/// let p = profile(ProfileOptions::new(), |_| drop(torch::ones([2]).exp()));
+/// let all: Averages = p.key_averages(false);
+/// assert!(all.iter().any(|row| row.key == "aten::exp") && all.to_string().contains("aten::exp"));
+/// ```
 #[doc(alias = "torch.autograd.profiler.EventList")]
 pub struct Averages {
     rows: Vec<FunctionEventAvg>,

@@ -36,6 +36,13 @@ use std::path::{Path, PathBuf};
 /// What is watched. XPUs and MTIA devices can be asked for and bring nothing, as in a PyTorch without them; so do CUDA devices where there
 /// are none. NVIDIA's devices are watched by CUPTI (libcupti), which is loaded at run time; where it is not there a warning says so, and
 /// the CPU's side is recorded alone.
+///
+/// ```
+/// use torch::profiler::{ProfileOptions, ProfilerActivity, profile};
+/// let options = ProfileOptions::new().activities([ProfilerActivity::CPU]);
+/// let p = profile(options, |_| drop(torch::ones([2]).exp()));
+/// assert!(p.events().iter().any(|e| e.name == "aten::exp"));
+/// ```
 #[doc(alias = "torch.profiler.ProfilerActivity")]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ProfilerActivity {
@@ -51,6 +58,11 @@ pub enum ProfilerActivity {
     MTIA,
 }
 /// What can be watched here: the CPU, and CUDA devices where there is one with what its driver is asked by.
+///
+/// ```
+/// use torch::profiler::{ProfilerActivity, supported_activities};
+/// assert!(supported_activities().contains(&ProfilerActivity::CPU));
+/// ```
 #[doc(alias = "torch.profiler.supported_activities")]
 pub fn supported_activities() -> Vec<ProfilerActivity> {
     let mut all = vec![ProfilerActivity::CPU];
@@ -229,6 +241,17 @@ impl ProfileOptions {
 }
 
 /// A profiler of this thread's operators, and what it recorded.
+///
+/// ```
+/// use torch::profiler::{Profile, ProfileOptions};
+/// let mut p = Profile::new(ProfileOptions::new());
+/// p.start();
+/// let _ = torch::ones([2]).exp();
+/// p.stop();
+/// let _ = torch::ones([2]).sin();
+/// let seen = |name: &str| p.events().iter().any(|e| e.name == name);
+/// assert!(seen("aten::exp") && !seen("aten::sin"));
+/// ```
 #[doc(alias = "torch.profiler.profile")]
 #[doc(alias = "torch.profiler._KinetoProfile")]
 #[doc(alias = "torch.autograd.profiler.profile")]
@@ -418,6 +441,20 @@ pub fn profile(options: ProfileOptions, f: impl FnOnce(&mut Profile)) -> Profile
 /// A function for [`ProfileOptions::on_trace_ready`] that writes traces into a folder as TensorBoard expects them:
 /// `WORKER.TIME.pt.trace.json`.
 ///
+/// ```
+/// use torch::profiler::{ProfileOptions, ScheduleOptions, profile, schedule, tensorboard_trace_handler};
+/// let folder = std::env::temp_dir().join(format!("traces_{}", std::process::id()));
+/// let steps = schedule(ScheduleOptions { wait: 0, warmup: 0, active: 1, repeat: 1, skip_first: 0 })?;
+/// let handler = tensorboard_trace_handler(&folder, Some("me"))?;
+/// profile(ProfileOptions::new().schedule(steps).on_trace_ready(handler), |p| {
+///     let _ = torch::ones([2]).exp();
+///     p.step();
+/// });
+/// assert_eq!(std::fs::read_dir(&folder)?.count(), 1);
+/// # std::fs::remove_dir_all(&folder)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Errors
 /// The folder cannot be made.
 #[doc(alias = "torch.profiler.tensorboard_trace_handler")]
@@ -455,6 +492,13 @@ pub fn spans() -> flambeau_core::dispatch::overrides::ModeGuard {
 
 /// Runs a closure whose operators are ranges for Intel's VTune, where `enabled`.
 ///
+/// ```
+/// use torch::profiler::emit_itt;
+/// assert_eq!(emit_itt(false, || 1)?, 1);
+/// assert!(emit_itt(true, || 1).is_err());
+/// # Ok::<(), torch::Error>(())
+/// ```
+///
 /// # Errors
 /// VTune's library is not here, unless it is not `enabled`.
 #[doc(alias = "torch.autograd.profiler.emit_itt")]
@@ -465,6 +509,13 @@ pub fn emit_itt<R>(enabled: bool, f: impl FnOnce() -> R) -> Result<R> {
     Ok(f())
 }
 /// Runs a closure whose operators are ranges for NVIDIA's Nsight, where `enabled`.
+///
+/// ```
+/// use torch::profiler::emit_nvtx;
+/// assert_eq!(emit_nvtx(false, || 1)?, 1);
+/// assert!(emit_nvtx(true, || 1).is_err());
+/// # Ok::<(), torch::Error>(())
+/// ```
 ///
 /// # Errors
 /// NVIDIA's library is not here, unless it is not `enabled`.
@@ -482,6 +533,12 @@ pub mod itt {
         Err(Error::runtime("ITT functions not installed. Are you sure you have a ITT build?"))
     }
     /// Whether VTune's library is there: no.
+    ///
+    /// ```
+    /// use torch::profiler::itt;
+    /// assert!(!itt::is_available());
+    /// assert!(itt::try_mark("here").is_err() && itt::try_range_push("step").is_err() && itt::try_range_pop().is_err());
+    /// ```
     pub fn is_available() -> bool {
         false
     }

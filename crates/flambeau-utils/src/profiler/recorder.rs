@@ -16,6 +16,16 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 /// An operator's call, or a label's range.
+///
+/// ```
+/// use torch::profiler::{Event, ProfileOptions, profile};
+/// let p = profile(ProfileOptions::new().record_shapes(true), |_| {
+///     let _ = torch::ones([2, 3]).exp();
+/// });
+/// let exp: &Event = p.events().iter().find(|e| e.name == "aten::exp").unwrap();
+/// assert_eq!(exp.input_shapes, [[2, 3]]);
+/// assert!(exp.parent.is_none() && exp.end >= exp.start);
+/// ```
 #[doc(alias = "torch.autograd.profiler.FunctionEvent")]
 #[derive(Clone, Debug)]
 pub struct Event {
@@ -65,6 +75,11 @@ pub struct Kernel {
     pub duration: f64,
 }
 /// A piece of time, in microseconds from the begin of the recording.
+///
+/// ```
+/// use torch::profiler::Interval;
+/// assert_eq!(Interval { start: 2.0, end: 5.5 }.elapsed_us(), 3.5);
+/// ```
 #[doc(alias = "torch.autograd.profiler_util.Interval")]
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Interval {

@@ -6,6 +6,15 @@ use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicU8, Ordering};
 
 /// An implementation of scaled dot product attention.
+///
+/// ```
+/// use torch::nn::attention::{SDPBackend, sdpa_kernel};
+/// let x = torch::randn([1, 2, 4, 8]);
+/// let attend = || torch::nn::functional::scaled_dot_product_attention(&x, &x, &x);
+/// let (written_out, flash) =
+///     (sdpa_kernel(&[SDPBackend::Math], attend), sdpa_kernel(&[SDPBackend::FlashAttention], attend));
+/// assert!((written_out - flash).abs().max().item::<f32>() < 1e-5);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[doc(alias = "torch.nn.attention.SDPBackend")]
 pub enum SDPBackend {
@@ -77,6 +86,14 @@ pub fn enabled() -> Vec<SDPBackend> {
 }
 
 /// Ends a choice of implementations when it is dropped. Belongs to its thread.
+///
+/// ```
+/// use torch::nn::attention::{SDPBackend, SdpaGuard, enabled_backends};
+/// let only = SdpaGuard::new(&[SDPBackend::Math], false);
+/// assert_eq!(enabled_backends(), [SDPBackend::Math]);
+/// drop(only);
+/// assert!(enabled_backends().len() > 1);
+/// ```
 #[must_use = "the choice ends when the guard is dropped"]
 pub struct SdpaGuard(#[allow(dead_code, reason = "ends the choice on drop")] Entered<Option<Choice>>);
 impl SdpaGuard {

@@ -13,6 +13,17 @@ use std::sync::Arc;
 /// For each batch, head and row of blocks, `kv_num_blocks` `(B, H, rows)` says how many blocks take part in part, and
 /// `kv_indices` `(B, H, rows, columns)` begins with their columns; `full_kv_*` say the same of blocks that take part
 /// whole, `q_*` and `full_q_*` of the columns' rows.
+///
+/// ```
+/// use torch::Tensor;
+/// use torch::nn::attention::flex_attention::{BlockMask, BlockMaskOptions, create_block_mask_with};
+/// let causal = |_: &Tensor, _: &Tensor, q: &Tensor, kv: &Tensor| q.ge(kv);
+/// let options = BlockMaskOptions::new().block_size((2, 2));
+/// let mask: BlockMask = create_block_mask_with(causal, None, None, 4, 4, options);
+/// assert_eq!(mask.shape(), [1, 1, 4, 4]);
+/// // one of the four blocks takes no part
+/// assert_eq!(mask.sparsity(), 25.0);
+/// ```
 #[derive(Clone)]
 #[doc(alias = "torch.nn.attention.flex_attention.BlockMask")]
 pub struct BlockMask {
@@ -75,6 +86,15 @@ impl BlockMaskOptions {
 
 /// The mask of all pairs as a bool tensor `(B, H, q_len, kv_len)`; `None` for the batch or the heads means that the mask
 /// is the same for all, and gives 1.
+///
+/// ```
+/// use torch::Tensor;
+/// use torch::nn::attention::flex_attention::create_mask;
+/// let causal = |_: &Tensor, _: &Tensor, q: &Tensor, kv: &Tensor| q.ge(kv);
+/// let mask = create_mask(causal, None, None, 2, 3);
+/// assert_eq!(mask.sizes(), &[1, 1, 2, 3]);
+/// assert_eq!(mask.squeeze().to_vec2::<bool>(), [[true, false, false], [true, true, false]]);
+/// ```
 #[track_caller]
 #[doc(alias = "torch.nn.attention.flex_attention.create_mask")]
 pub fn create_mask<R: Computed>(

@@ -29,6 +29,14 @@ use std::fmt;
 use std::sync::Arc;
 
 /// What a closure of scores or masks gives: a tensor, or a result with one, whose error is that of the attention.
+///
+/// ```
+/// use torch::nn::attention::flex_attention::create_mask;
+/// use torch::{Tensor, ops};
+/// let causal = |_: &Tensor, _: &Tensor, q: &Tensor, kv: &Tensor| q.ge(kv);
+/// let fallible = |_: &Tensor, _: &Tensor, q: &Tensor, kv: &Tensor| ops::ge(q, kv);
+/// assert!(torch::equal(&create_mask(causal, None, None, 3, 3), &create_mask(fallible, None, None, 3, 3)));
+/// ```
 pub trait Computed {
     /// As a result.
     ///
@@ -62,12 +70,26 @@ fn every_pair(device: Device) -> Result<Tensor> {
     ops::ones(&[], Some(DType::Bool), None, Some(device), None)
 }
 /// The mask by which every pair takes part.
+///
+/// ```
+/// use torch::nn::attention::flex_attention::{create_mask, noop_mask};
+/// assert!(create_mask(noop_mask, None, None, 2, 3).all().item::<bool>());
+/// ```
 #[doc(alias = "torch.nn.attention.flex_attention.noop_mask")]
 #[track_caller]
 pub fn noop_mask(batch: &Tensor, _head: &Tensor, _token_q: &Tensor, _token_kv: &Tensor) -> Tensor {
     expect(every_pair(batch.device()))
 }
 /// Pairs that both masks let take part; nest it for more.
+///
+/// ```
+/// use torch::Tensor;
+/// use torch::nn::attention::flex_attention::{and_masks, create_mask};
+/// let causal = |_: &Tensor, _: &Tensor, q: &Tensor, kv: &Tensor| q.ge(kv);
+/// let near = |_: &Tensor, _: &Tensor, q: &Tensor, kv: &Tensor| (q - kv).lt(2);
+/// // each query sees itself and the one before
+/// assert_eq!(create_mask(and_masks(causal, near), None, None, 4, 4).sum().item::<i64>(), 7);
+/// ```
 #[doc(alias = "torch.nn.attention.flex_attention.and_masks")]
 pub fn and_masks<A: Computed, B: Computed>(
     a: impl Fn(&Tensor, &Tensor, &Tensor, &Tensor) -> A + Send + Sync + 'static,
@@ -76,6 +98,15 @@ pub fn and_masks<A: Computed, B: Computed>(
     move |n, h, q, kv| ops::bitwise_and(&a(n, h, q, kv).computed()?, &b(n, h, q, kv).computed()?)
 }
 /// Pairs that one of the masks lets take part; nest it for more.
+///
+/// ```
+/// use torch::Tensor;
+/// use torch::nn::attention::flex_attention::{create_mask, or_masks};
+/// let causal = |_: &Tensor, _: &Tensor, q: &Tensor, kv: &Tensor| q.ge(kv);
+/// let prefix = |_: &Tensor, _: &Tensor, _: &Tensor, kv: &Tensor| kv.lt(2);
+/// let mask = create_mask(or_masks(causal, prefix), None, None, 3, 3);
+/// assert_eq!(mask.squeeze().to_vec2::<bool>(), [[true, true, false], [true, true, false], [true, true, true]]);
+/// ```
 #[doc(alias = "torch.nn.attention.flex_attention.or_masks")]
 pub fn or_masks<A: Computed, B: Computed>(
     a: impl Fn(&Tensor, &Tensor, &Tensor, &Tensor) -> A + Send + Sync + 'static,
@@ -168,6 +199,15 @@ pub fn flex_attention_with(
     expect(try_flex_attention(query, key, value, options, AuxRequest::default())).0
 }
 /// [`flex_attention_with`] with further results: PyTorch's `return_lse` and `return_aux`.
+///
+/// ```
+/// use torch::nn::attention::flex_attention::{AuxOutput, AuxRequest, FlexAttentionOptions, flex_attention_aux};
+/// let x = torch::randn([1, 2, 4, 8]);
+/// let request = AuxRequest { lse: true, max_scores: false };
+/// let (out, aux): (_, AuxOutput) = flex_attention_aux(&x, &x, &x, FlexAttentionOptions::new(), request);
+/// assert_eq!((out.sizes(), aux.lse.unwrap().sizes()), (&[1, 2, 4, 8][..], &[1, 2, 4][..]));
+/// assert!(aux.max_scores.is_none());
+/// ```
 #[track_caller]
 pub fn flex_attention_aux(
     query: &Tensor,

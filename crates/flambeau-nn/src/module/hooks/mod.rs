@@ -19,6 +19,18 @@ pub(crate) struct Inputs {
     pub keywords: Vec<Keyword>,
 }
 /// Inputs that a hook gives in place of others: tensors and keywords.
+///
+/// ```
+/// use torch::nn::{self, NewInputs};
+/// use torch::prelude::*;
+/// let layer = nn::Linear::new(2, 1);
+/// layer.register_forward_pre_hook_with_kwargs(|_, x, keywords| {
+///     let doubled: NewInputs = (vec![&x[0] * 2.0], keywords.to_vec());
+///     Ok(Some(doubled))
+/// });
+/// let x = torch::ones([1, 2]);
+/// assert!(torch::allclose(&layer.call(&x), &layer.forward(&(&x * 2.0))));
+/// ```
 pub type NewInputs = (Vec<Tensor>, Vec<Keyword>);
 /// Runs before `forward` with its tensors and keywords (`with_kwargs=True`): may give others.
 pub type ForwardPreHookWithKwargs =
@@ -246,6 +258,17 @@ enum Of {
     All,
 }
 /// Removes a module's hook when asked to; dropping the handle leaves the hook in place.
+///
+/// ```
+/// use torch::nn::{self, HookHandle};
+/// use torch::prelude::*;
+/// let layer = nn::Linear::new(2, 1);
+/// let handle: HookHandle = layer.register_forward_hook(|_, _, y| Some(vec![torch::zeros_like(&y[0])]));
+/// let x = torch::ones([1, 2]);
+/// assert_eq!(layer.call(&x).item::<f32>(), 0.0);
+/// handle.remove();
+/// assert!(torch::equal(&layer.call(&x), &layer.forward(&x)));
+/// ```
 #[doc(alias = "torch.utils.hooks.RemovableHandle")]
 pub struct HookHandle {
     id: u64,

@@ -409,6 +409,13 @@ by_values!(
 
 static FASTPATH: AtomicBool = AtomicBool::new(true);
 /// Whether modules of attention take PyTorch's inference path where it is for them.
+///
+/// ```
+/// use torch::backends::mha::{get_fastpath_enabled, set_fastpath_enabled};
+/// assert!(get_fastpath_enabled());
+/// set_fastpath_enabled(false);
+/// assert!(!get_fastpath_enabled());
+/// ```
 #[doc(alias = "torch.backends.mha.get_fastpath_enabled")]
 pub fn get_fastpath_enabled() -> bool {
     FASTPATH.load(Ordering::Relaxed)

@@ -13,6 +13,16 @@ use flambeau_macros::Module;
 use std::sync::Arc;
 
 /// How an orthogonal matrix is made of any matrix.
+///
+/// ```
+/// use torch::nn;
+/// use torch::nn::utils::parametrizations::{OrthogonalMap, OrthogonalOptions, orthogonal_with};
+/// let mut layer = nn::Linear::new(3, 3);
+/// let options = OrthogonalOptions::new().orthogonal_map(OrthogonalMap::Cayley);
+/// orthogonal_with(&mut layer, "weight", options);
+/// let w = layer.weight.value();
+/// assert!((w.matmul(&w.t()) - torch::eye(3)).abs().max().item::<f32>() < 1e-5);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OrthogonalMap {
     /// The exponential of a skew matrix.
@@ -189,6 +199,15 @@ impl Parametrization for Orthogonal {
 }
 
 /// Makes a weight, or a batch of matrices in it, orthogonal (unitary): square, or with orthonormal rows or columns.
+///
+/// ```
+/// use torch::nn;
+/// use torch::nn::utils::parametrizations::orthogonal;
+/// let mut layer = nn::Linear::new(4, 2);
+/// orthogonal(&mut layer, "weight");
+/// let w = layer.weight.value();
+/// assert!((w.matmul(&w.t()) - torch::eye(2)).abs().max().item::<f32>() < 1e-5);
+/// ```
 ///
 /// Panics with the text of [`try_orthogonal`]'s error.
 #[doc(alias = "torch.nn.utils.parametrizations.orthogonal")]

@@ -112,6 +112,16 @@ impl Parametrization for SpectralNorm {
 
 /// Divides a weight by its largest singular value, which a step of the power method follows at each use in training.
 ///
+/// ```
+/// use torch::{nn, prelude::*};
+/// use torch::nn::utils::parametrizations::spectral_norm;
+/// let mut layer = nn::Linear::new(2, 2);
+/// layer.weight = nn::Parameter::new(torch::tensor([[4.0, 0.0], [0.0, 2.0]]));
+/// spectral_norm(&mut layer, "weight");
+/// layer.eval();
+/// assert!((layer.weight.value() - torch::tensor([[1.0, 0.0], [0.0, 0.5]])).abs().max().item::<f32>() < 1e-3);
+/// ```
+///
 /// Panics with the text of [`try_spectral_norm`]'s error.
 #[doc(alias = "torch.nn.utils.parametrizations.spectral_norm")]
 #[track_caller]

@@ -33,6 +33,16 @@ impl Parametrization for WeightNorm {
 /// Splits a weight into its length, one for each entry of the options' dimension (`original0`), and its direction
 /// (`original1`). Checkpoints of the older form (`weight_g`, `weight_v`) load too.
 ///
+/// ```
+/// use torch::{nn, prelude::*};
+/// use torch::nn::utils::parametrizations::weight_norm;
+/// let mut layer = nn::Linear::new(2, 1);
+/// weight_norm(&mut layer, "weight");
+/// let names: Vec<String> = layer.named_parameters().into_iter().map(|(n, _)| n).collect();
+/// let original = |i: i64| format!("parametrizations.weight.original{i}");
+/// assert_eq!(names, ["bias".to_string(), original(0), original(1)]);
+/// ```
+///
 /// # Errors
 /// No such weight; a struct without a `base`.
 #[doc(alias = "torch.nn.utils.parametrizations.weight_norm")]

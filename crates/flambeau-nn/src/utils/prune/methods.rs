@@ -9,6 +9,11 @@ use flambeau_core::{DType, Error, Result, Scalar, Tensor, ensure, ops};
 use std::sync::Arc;
 
 /// How much is pruned: a fraction, or a number of elements (slices).
+///
+/// ```
+/// use torch::nn::utils::prune::Amount;
+/// assert_eq!((Amount::from(0.5), Amount::from(3)), (Amount::Fraction(0.5), Amount::Count(3)));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Amount {
     /// Of all that is there.
@@ -62,6 +67,14 @@ impl Amount {
 }
 
 /// The norm that slices are compared by.
+///
+/// ```
+/// use torch::nn::utils::prune::{BasePruningMethod, LnStructured, Norm};
+/// let t = torch::tensor([[3.0, 4.0], [5.5, 0.0]]);
+/// let pruned = |n: Norm| LnStructured::new(1, n, 0).prune(&t, None, None).unwrap().ne(0.0);
+/// assert!(pruned(Norm::Fro).equal(&torch::tensor([[false, false], [true, false]])));
+/// assert!(pruned(Norm::P(1.0)).equal(&torch::tensor([[true, true], [false, false]])));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Norm {
     /// `(sum |x|^p)^(1/p)`, infinities included.
@@ -83,6 +96,13 @@ impl From<i32> for Norm {
 }
 
 /// Nothing.
+///
+/// ```
+/// use torch::nn::utils::prune::{BasePruningMethod, Identity};
+/// let t = torch::tensor([1.0, 2.0]);
+/// assert_eq!(Identity.prune(&t, None, None)?.to_vec::<f32>(), [1.0, 2.0]);
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 #[doc(alias = "torch.nn.utils.prune.Identity")]
 pub struct Identity;
@@ -126,9 +146,23 @@ macro_rules! amounts {
 }
 amounts! {
     /// Elements at random.
+    ///
+    /// ```
+    /// use torch::nn::utils::prune::{BasePruningMethod, RandomUnstructured};
+    /// let left = RandomUnstructured::new(3).prune(&torch::ones([5]), None, None)?;
+    /// assert_eq!(left.sum().item::<f64>(), 2.0);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[doc(alias = "torch.nn.utils.prune.RandomUnstructured")]
     RandomUnstructured;
     /// The elements of smallest magnitude.
+    ///
+    /// ```
+    /// use torch::nn::utils::prune::{BasePruningMethod, L1Unstructured};
+    /// let left = L1Unstructured::new(1).prune(&torch::tensor([3.0, -1.0, 2.0]), None, None)?;
+    /// assert_eq!(left.to_vec::<f32>(), [3.0, 0.0, 2.0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[doc(alias = "torch.nn.utils.prune.L1Unstructured")]
     L1Unstructured;
 }
@@ -185,6 +219,13 @@ fn slices(t: &Tensor, dim: i64, keep: &Tensor, default_mask: &Tensor) -> Result<
 }
 
 /// Slices along a dimension at random.
+///
+/// ```
+/// use torch::nn::utils::prune::{BasePruningMethod, RandomStructured};
+/// let left = RandomStructured::new(1, 0).prune(&torch::ones([3, 4]), None, None)?;
+/// assert_eq!(left.sum().item::<f64>(), 8.0);
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 #[doc(alias = "torch.nn.utils.prune.RandomStructured")]
 pub struct RandomStructured {
@@ -227,6 +268,13 @@ impl BasePruningMethod for RandomStructured {
 }
 
 /// The slices along a dimension of smallest norm.
+///
+/// ```
+/// use torch::nn::utils::prune::{BasePruningMethod, LnStructured};
+/// let t = torch::tensor([[1.0, 2.0], [3.0, 4.0]]);
+/// assert_eq!(LnStructured::new(1, 2, 0).prune(&t, None, None)?.to_vec2::<f32>(), [[0.0, 0.0], [3.0, 4.0]]);
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 #[doc(alias = "torch.nn.utils.prune.LnStructured")]
 pub struct LnStructured {
@@ -276,6 +324,13 @@ impl BasePruningMethod for LnStructured {
 }
 
 /// What a given mask says.
+///
+/// ```
+/// use torch::nn::utils::prune::{BasePruningMethod, CustomFromMask};
+/// let method = CustomFromMask::new(&torch::tensor([0.0, 1.0]));
+/// assert_eq!(method.prune(&torch::tensor([5.0, 6.0]), None, None)?.to_vec::<f32>(), [0.0, 6.0]);
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 #[doc(alias = "torch.nn.utils.prune.CustomFromMask")]
 pub struct CustomFromMask {
@@ -304,6 +359,16 @@ impl BasePruningMethod for CustomFromMask {
 }
 
 /// Methods that were applied to one parameter, in order. Its mask is what the last adds to the mask so far.
+///
+/// ```
+/// use torch::nn::utils::prune::{BasePruningMethod, L1Unstructured, PruningContainer};
+/// let mut methods = PruningContainer::new();
+/// methods.add_pruning_method(L1Unstructured::new(1));
+/// let (t, mask) = (torch::tensor([3.0, 1.0, 2.0]), torch::tensor([1.0, 0.0, 1.0]));
+/// // of what is left, the smallest
+/// assert_eq!(methods.compute_mask(&t, &mask)?.to_vec::<f32>(), [1.0, 0.0, 0.0]);
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 #[doc(alias = "torch.nn.utils.prune.PruningContainer")]
 pub struct PruningContainer {

@@ -38,6 +38,12 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 /// What a method sees of a tensor that was pruned before, and may prune further.
+///
+/// ```
+/// use torch::nn::utils::prune::{BasePruningMethod, L1Unstructured, LnStructured, PruningType};
+/// assert_eq!(L1Unstructured::new(0.5).pruning_type(), PruningType::Unstructured);
+/// assert_eq!(LnStructured::new(1, 2, 0).pruning_type(), PruningType::Structured);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PruningType {
     /// The elements that are left.
@@ -49,6 +55,26 @@ pub enum PruningType {
 }
 
 /// A way to choose what is pruned.
+///
+/// ```
+/// use torch::nn::utils::prune::{self, BasePruningMethod, PruningType};
+/// use torch::{Result, Tensor, nn};
+/// /// What lies below a bound.
+/// #[derive(Debug)]
+/// struct Below(f64);
+/// impl BasePruningMethod for Below {
+///     fn pruning_type(&self) -> PruningType {
+///         PruningType::Unstructured
+///     }
+///     fn compute_mask(&self, t: &Tensor, default_mask: &Tensor) -> Result<Tensor> {
+///         Ok(default_mask * t.abs().ge(self.0))
+///     }
+/// }
+/// let mut layer = nn::LinearOptions::new(3, 1).bias(false).build();
+/// let scores = torch::tensor([[0.1, -2.0, 0.3]]);
+/// prune::apply(&mut layer, "weight", Below(0.2), Some(&scores));
+/// assert!(layer.weight.value().ne(0.0).equal(&torch::tensor([[false, true, true]])));
+/// ```
 #[doc(alias = "torch.nn.utils.prune.BasePruningMethod")]
 pub trait BasePruningMethod: Debug + Send + Sync + 'static {
     /// What it sees of a tensor that was pruned before.
@@ -182,6 +208,14 @@ fn apply_to(
 
 /// Makes a parameter ready for pruning without pruning anything.
 ///
+/// ```
+/// use torch::nn;
+/// use torch::nn::utils::prune;
+/// let mut layer = nn::Linear::new(3, 1);
+/// prune::identity(&mut layer, "weight");
+/// assert!(prune::is_pruned(&layer) && layer.weight.value().ne(0.0).all().item::<bool>());
+/// ```
+///
 /// # Errors
 /// As [`apply()`].
 #[doc(alias = "torch.nn.utils.prune.identity")]
@@ -190,6 +224,14 @@ pub fn try_identity(m: &mut (impl Module + ?Sized), name: &str) -> Result<()> {
     try_apply(m, name, Identity, None)
 }
 /// Prunes elements at random.
+///
+/// ```
+/// use torch::nn;
+/// use torch::nn::utils::prune;
+/// let mut layer = nn::Linear::new(3, 2);
+/// prune::random_unstructured(&mut layer, "weight", 4);
+/// assert_eq!(layer.weight.value().eq(0.0).sum().item::<i64>(), 4);
+/// ```
 ///
 /// # Errors
 /// As [`apply()`]; an amount that does not fit.
@@ -218,6 +260,16 @@ pub fn try_l1_unstructured(
 }
 /// Prunes slices along `dim` at random.
 ///
+/// ```
+/// use torch::nn;
+/// use torch::nn::utils::prune;
+/// let mut layer = nn::Linear::new(3, 4);
+/// // half of the outputs
+/// prune::random_structured(&mut layer, "weight", 0.5, 0);
+/// let rows = layer.weight.value().ne(0.0).sum_dim(1, false).to_vec::<i64>();
+/// assert_eq!(rows.iter().filter(|n| **n == 0).count(), 2);
+/// ```
+///
 /// # Errors
 /// As [`apply()`]; an amount or dimension that does not fit.
 #[doc(alias = "torch.nn.utils.prune.random_structured")]
@@ -231,6 +283,16 @@ pub fn try_random_structured(
     try_apply(m, name, RandomStructured::try_new(amount, dim)?, None)
 }
 /// Prunes the slices along `dim` of smallest norm.
+///
+/// ```
+/// use torch::nn;
+/// use torch::nn::utils::prune;
+/// let mut layer = nn::Linear::new(2, 2);
+/// let scores = torch::tensor([[1.0, 2.0], [3.0, 0.0]]);
+/// // the column with the smaller sum of squares
+/// prune::ln_structured(&mut layer, "weight", 1, 2, 1, Some(&scores));
+/// assert_eq!(layer.weight.value().ne(0.0).to_vec2::<bool>(), [[true, false], [true, false]]);
+/// ```
 ///
 /// # Errors
 /// As [`apply()`]; an amount or dimension that does not fit.
@@ -248,6 +310,14 @@ pub fn try_ln_structured(
 }
 /// Prunes by a mask of the parameter's shape.
 ///
+/// ```
+/// use torch::nn;
+/// use torch::nn::utils::prune;
+/// let mut layer = nn::Linear::new(3, 1);
+/// prune::custom_from_mask(&mut layer, "weight", &torch::tensor([[1.0, 0.0, 1.0]]));
+/// assert!(layer.weight.value().ne(0.0).equal(&torch::tensor([[true, false, true]])));
+/// ```
+///
 /// # Errors
 /// As [`apply()`]; a mask of another shape.
 #[doc(alias = "torch.nn.utils.prune.custom_from_mask")]
@@ -258,6 +328,18 @@ pub fn try_custom_from_mask(m: &mut (impl Module + ?Sized), name: &str, mask: &T
 
 /// Prunes several parameters of a model together: the method compares all their elements at once. Parameters are given by
 /// their dotted names (`"conv1.weight"`), scores under the same names.
+///
+/// ```
+/// use torch::{nn, prelude::*};
+/// use torch::nn::utils::prune::{self, L1Unstructured};
+/// let (large, small) = (nn::Linear::new(2, 2), nn::Linear::new(2, 2));
+/// nn::init::constant_(&large.weight, 2.0);
+/// nn::init::constant_(&small.weight, 1.0);
+/// let mut model = nn::Sequential::new((large, small));
+/// prune::global_unstructured(&mut model, &["0.weight", "1.weight"], L1Unstructured::new(0.5), None);
+/// let zeros = model.named_modules().into_iter().map(|(_, m)| prune::pruning_methods(m, "weight").is_some());
+/// assert_eq!(zeros.collect::<Vec<_>>(), [false, true, true]);
+/// ```
 ///
 /// # Errors
 /// As [`apply()`]; a method that is not unstructured.
@@ -353,6 +435,16 @@ pub fn is_pruned(m: &(impl Module + ?Sized)) -> bool {
     })
 }
 /// The methods that a parameter was pruned by, in order; none if it is not pruned.
+///
+/// ```
+/// use torch::nn;
+/// use torch::nn::utils::prune;
+/// let mut layer = nn::Linear::new(4, 2);
+/// assert!(prune::pruning_methods(&layer, "weight").is_none());
+/// prune::random_unstructured(&mut layer, "weight", 0.25);
+/// prune::l1_unstructured(&mut layer, "weight", 0.25, None);
+/// assert_eq!(prune::pruning_methods(&layer, "weight").unwrap().len(), 2);
+/// ```
 pub fn pruning_methods(m: &(impl Module + ?Sized), name: &str) -> Option<PruningContainer> {
     let (_, p) = slot::fields(m.as_module()).into_iter().find(|(n, _)| n == name)?;
     slot::source::<Pruned, _>(&Slot::Parameter(p), |p| {

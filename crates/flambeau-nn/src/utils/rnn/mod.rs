@@ -25,6 +25,15 @@ pub(crate) const FIELDS: [&str; 4] = ["data", "batch_sizes", "sorted_indices", "
 
 /// Sequences of different lengths without padding: the elements of all sequences step by step, the longest sequence
 /// first. The functions of this module make it, and every recurrent module takes it.
+///
+/// ```
+/// use torch::{nn, prelude::*, randn};
+/// use torch::nn::utils::rnn::{PackedSequence, pack_sequence, unpack_sequence};
+/// let packed: PackedSequence = pack_sequence(&[randn([4, 2]), randn([1, 2])]);
+/// let (out, _) = nn::GRU::new(2, 3).call(&packed, None);
+/// let each: Vec<Vec<i64>> = unpack_sequence(&out).iter().map(|t| t.sizes().to_vec()).collect();
+/// assert_eq!(each, [[4, 3], [1, 3]]);
+/// ```
 #[derive(Clone, Debug)]
 #[doc(alias = "torch.nn.utils.rnn.PackedSequence")]
 pub struct PackedSequence {
@@ -196,6 +205,14 @@ impl Tensors for PackedSequence {
 crate::module::tensors::owned_inputs!([] PackedSequence;);
 
 /// Lengths of sequences: numbers, or an integer tensor.
+///
+/// ```
+/// use torch::nn::utils::rnn::{PackedSequence, pack_padded_sequence};
+/// let padded = torch::zeros([3, 2]);
+/// let sizes = |p: PackedSequence| p.batch_sizes.to_vec::<i64>();
+/// assert_eq!(sizes(pack_padded_sequence(&padded, &[3, 1])), [2, 1, 1]);
+/// assert_eq!(sizes(pack_padded_sequence(&padded, &torch::tensor([3, 1]))), [2, 1, 1]);
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` are no lengths of sequences",
     label = "lengths are wanted here",
@@ -251,6 +268,11 @@ pub fn try_invert_permutation(permutation: &Tensor) -> Result<Tensor> {
     Ok(out)
 }
 /// The inverse of a permutation `(n)`: where each place went.
+///
+/// ```
+/// use torch::nn::utils::rnn::invert_permutation;
+/// assert_eq!(invert_permutation(&torch::tensor([2, 0, 1])).to_vec::<i64>(), [1, 2, 0]);
+/// ```
 #[track_caller]
 #[doc(alias = "torch.nn.utils.rnn.invert_permutation")]
 pub fn invert_permutation(permutation: &Tensor) -> Tensor {
@@ -330,6 +352,12 @@ pub fn try_pack_padded_sequence(
     PackedSequence::try_new(&data, &sizes, Some(&order), None)
 }
 /// Packs padded sequences, `(T, B, *)`. The lengths, one per sequence, must not grow.
+///
+/// ```
+/// use torch::nn::utils::rnn::pack_padded_sequence;
+/// let padded = torch::tensor([[1, 4], [2, 5], [3, 0]]);
+/// assert_eq!(pack_padded_sequence(&padded, &[3, 2]).data.to_vec::<i64>(), [1, 4, 2, 5, 3]);
+/// ```
 #[track_caller]
 #[doc(alias = "torch.nn.utils.rnn.pack_padded_sequence")]
 pub fn pack_padded_sequence(input: &Tensor, lengths: &(impl Lengths + ?Sized)) -> PackedSequence {
@@ -382,6 +410,14 @@ pub fn try_pad_packed_sequence(
     }
 }
 /// Pads a packed batch: `(T, B, *)` in the order from before the packing, and the lengths.
+///
+/// ```
+/// use torch::nn::utils::rnn::{pack_padded_sequence, pad_packed_sequence};
+/// let padded = torch::tensor([[1, 4], [2, 5], [3, 0]]);
+/// let (again, lengths) = pad_packed_sequence(&pack_padded_sequence(&padded, &[3, 2]));
+/// assert_eq!(again.to_vec2::<i64>(), padded.to_vec2::<i64>());
+/// assert_eq!(lengths.to_vec::<i64>(), [3, 2]);
+/// ```
 #[track_caller]
 #[doc(alias = "torch.nn.utils.rnn.pad_packed_sequence")]
 pub fn pad_packed_sequence(sequence: &PackedSequence) -> (Tensor, Tensor) {
@@ -451,6 +487,12 @@ pub fn try_unpad_sequence(
     lengths.iter().enumerate().map(one).collect()
 }
 /// The sequences of a padded batch `(T, B, *)`, each without its padding.
+///
+/// ```
+/// use torch::nn::utils::rnn::unpad_sequence;
+/// let each = unpad_sequence(&torch::tensor([[1, 4], [2, 0]]), &[2, 1]);
+/// assert_eq!((each[0].to_vec::<i64>(), each[1].to_vec::<i64>()), (vec![1, 2], vec![4]));
+/// ```
 #[track_caller]
 #[doc(alias = "torch.nn.utils.rnn.unpad_sequence")]
 pub fn unpad_sequence(padded_sequences: &Tensor, lengths: &(impl Lengths + ?Sized)) -> Vec<Tensor> {

@@ -55,15 +55,25 @@ struct Module {
     items: &'static [Item],
 }
 
+/// The folder of the crates, from whichever crate reads them.
+fn crates() -> PathBuf {
+    let mut above = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().map(|p| p.join("crates"));
+    above.find(|p| p.is_dir()).expect("the workspace has its crates in a folder")
+}
+
 impl Names {
     pub fn read() -> Names {
-        let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-        Names { crates, files: RefCell::default(), known: RefCell::default() }
+        Names { crates: crates(), files: RefCell::default(), known: RefCell::default() }
     }
     /// Public names of one module.
     pub fn of(&self, path: &str) -> Inside {
         let m = self.module(path).unwrap_or_else(|| panic!("no module {path}"));
         self.inside(&m)
+    }
+    /// Where a module is written that may be shown elsewhere.
+    #[allow(dead_code, reason = "xtask uses it")]
+    pub fn place(&self, path: &str) -> Option<String> {
+        self.module(path).map(|m| m.path)
     }
     /// Public names of what may be a module.
     pub fn find(&self, path: &str) -> Option<Inside> {
@@ -380,7 +390,7 @@ fn uses(items: &[Item]) -> Vec<Leaf> {
 
 /// Calls `f` with each item of the crates' sources that is worth a look.
 fn items(folders: &[&str], hint: &str, mut f: impl FnMut(Item)) {
-    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let crates = crates();
     let mut files: Vec<PathBuf> = folders.iter().map(|c| crates.join(c).join("src")).collect();
     while let Some(path) = files.pop() {
         if path.is_dir() {
