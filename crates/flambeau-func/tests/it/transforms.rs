@@ -84,6 +84,16 @@ fn points_may_be_temporaries() {
     let (_, push) = linearize(|x: &Tensor| x * x, &ops::select(&x, 0, 0).unwrap());
     assert_eq!(push(&t(&[1.0, 10.0], &[2])).to_vec::<f64>(), [2.0, 40.0]);
 }
+/// An index that differs from slice to slice.
+#[test]
+fn slices_have_indices_of_their_own() {
+    let x = Tensor::from_vec((0..12).map(f64::from).collect(), [3, 4]);
+    let at = Tensor::from_vec(vec![0i64, 3, 1], [3]);
+    let got = vmap(|(x, i): &(Tensor, Tensor)| x.i(i))(&(x.clone(), at.clone()));
+    assert_eq!(got.to_vec::<f64>(), [0.0, 7.0, 9.0]);
+    let same = vmap(|i: &Tensor| x.i((.., i)))(&at);
+    assert_eq!(same.to_vec::<f64>(), [0.0, 4.0, 8.0, 3.0, 7.0, 11.0, 1.0, 5.0, 9.0]);
+}
 /// Slices attend as they do alone, lengths first and batch first: a tensor of vmap is no nested tensor.
 #[test]
 fn attention_of_slices() {
