@@ -43,7 +43,7 @@ pub fn export<R: Into<Value>>(
 ) -> ExportedProgram {
     export_with(module, forward, inputs, ExportOptions::new())
 }
-/// [`export`] with dynamic sizes and names of inputs.
+/// [`export`] with dynamic sizes and names of inputs. What `forward` gives may be a tensor, a tuple or a `Vec` of them, or any [`Value`].
 ///
 /// ```
 /// use torch::export::{self, Dim, ExportOptions};

@@ -184,12 +184,16 @@ impl ExportedModule {
     /// # Errors
     /// Arguments that are built differently, guards that do not hold, runtime assertions, and those of operators.
     pub fn run(&self, args: &[Value], kwargs: &Kwargs) -> Result<Value> {
-        let leaves = self.leaves(args, kwargs)?;
-        let out = match self.records(&leaves) {
-            true => control::run(self.plan.module(), &leaves)?,
-            false => control::planned(&self.plan, &leaves)?,
-        };
+        let out = self.flat(args, kwargs)?;
         self.out_spec.unflatten(out.items().unwrap_or(std::slice::from_ref(&out)))
+    }
+    /// The results in a row, whatever the program builds of them.
+    fn flat(&self, args: &[Value], kwargs: &Kwargs) -> Result<Value> {
+        let leaves = self.leaves(args, kwargs)?;
+        match self.records(&leaves) {
+            true => control::run(self.plan.module(), &leaves),
+            false => control::planned(&self.plan, &leaves),
+        }
     }
     /// Whether gradients of a run may be recorded, which a plan does not do.
     fn records(&self, leaves: &[Value]) -> bool {
@@ -197,7 +201,7 @@ impl ExportedModule {
         (is_recording() || self.has_modes)
             && (leaves.iter().any(wants) || self.graph_module.attributes().iter().any(|(_, v)| wants(v)))
     }
-    /// Runs the program on tensors, for one tensor.
+    /// Runs the program on tensors, for one tensor; [`try_forward_all`](ExportedModule::try_forward_all) is for several.
     ///
     /// # Errors
     /// As [`run`](ExportedModule::run); a result that is no tensor.
@@ -205,6 +209,29 @@ impl ExportedModule {
         let args: Vec<Value> = inputs.iter().map(|t| Value::Tensor((*t).clone())).collect();
         let result = self.run(&args, &[])?.into_tensor();
         result.map_err(|v| Error::type_(format!("the program gives a {}, not a tensor", v.type_name())))
+    }
+    /// Runs the program on tensors, for all the tensors that it gives: those of tuples, lists and dictionaries in a row, in the
+    /// order in which the program has them.
+    ///
+    /// ```
+    /// use torch::export;
+    /// use torch::{Tensor, nn, prelude::*};
+    ///
+    /// let net = nn::Linear::new(2, 3);
+    /// let x = torch::ones([4, 2]);
+    /// let both = |x: &[Tensor]| (net.call(&x[0]), x[0].sum());
+    /// let m = export::export(&net, both, &[&x]).module().unwrap();
+    /// let all = m.try_forward_all(&[&x]).unwrap();
+    /// assert_eq!((all[0].sizes(), all[1].item::<f32>()), (&[4, 3][..], 8.0));
+    /// ```
+    ///
+    /// # Errors
+    /// As [`run`](ExportedModule::run).
+    pub fn try_forward_all(&self, inputs: &[&Tensor]) -> Result<Vec<Tensor>> {
+        let args: Vec<Value> = inputs.iter().map(|t| Value::Tensor((*t).clone())).collect();
+        let out = self.flat(&args, &[])?;
+        let tensors = out.items().unwrap_or(std::slice::from_ref(&out)).iter();
+        Ok(tensors.filter_map(|v| v.clone().into_tensor().ok()).collect())
     }
     /// How arguments are built.
     pub(crate) fn in_spec(&self) -> &TreeSpec {

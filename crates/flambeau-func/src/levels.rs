@@ -1,5 +1,7 @@
 //! The vmaps that are under way on this thread.
 
+use flambeau_core::api::ergonomic::expect;
+use flambeau_core::api::into_arg::IntoArg;
 use flambeau_core::internal::{excluding, including};
 use flambeau_core::types::keys::{Key, KeySet};
 use flambeau_core::{Error, Result};
@@ -42,6 +44,17 @@ impl Randomness {
                 "Only allowed values for randomness are 'error', 'different', or 'same'. Got {other}"
             ))),
         }
+    }
+}
+impl IntoArg<Randomness> for Randomness {
+    fn into_arg(self) -> Randomness {
+        self
+    }
+}
+impl IntoArg<Randomness> for &str {
+    #[track_caller]
+    fn into_arg(self) -> Randomness {
+        expect(Randomness::parse(self))
     }
 }
 

@@ -5,6 +5,7 @@ use crate::levels::Randomness;
 use crate::mapping::{Place, Results, map_chunks};
 use crate::tree::Tree;
 use flambeau_core::api::ergonomic::expect;
+use flambeau_core::api::into_arg::IntoArg;
 use flambeau_core::{Error, Result, Tensor, ensure};
 
 /// Where the dimension is that vmap maps over: one place for all tensors, or one for each member of the arguments (each tensor
@@ -139,9 +140,13 @@ impl VmapOptions {
         self.out_dims = d.into();
         self
     }
-    /// What random operators do.
-    pub fn randomness(mut self, r: Randomness) -> Self {
-        self.randomness = r;
+    /// What random operators do: PyTorch's word, or a [`Randomness`]. Default: "error".
+    ///
+    /// # Panics
+    /// Another word than "error", "different" and "same"; of a word from outside [`Randomness::parse`] gives an error.
+    #[track_caller]
+    pub fn randomness(mut self, r: impl IntoArg<Randomness>) -> Self {
+        self.randomness = r.into_arg();
         self
     }
     /// At most so many slices at once.
@@ -308,7 +313,7 @@ pub fn try_grad_and_value<A: Tree>(f: impl Fn(&A) -> Result<Tensor>) -> impl Fn(
 /// Where [`try_vjp`] gives an error.
 #[doc(alias = "torch.func.vjp")]
 #[track_caller]
-pub fn vjp<A: Tree + Clone, R: Tree>(f: impl Fn(&A) -> R, at: &A) -> (R, impl Fn(&R) -> A) {
+pub fn vjp<A: Tree + Clone, R: Tree, F: Fn(&A) -> R>(f: F, at: &A) -> (R, impl Fn(&R) -> A + use<A, R, F>) {
     let (r, pull) = expect(try_vjp(move |a: &A| Ok(f(a)), at));
     (r, move |v: &R| expect(pull(v)))
 }
@@ -316,10 +321,10 @@ pub fn vjp<A: Tree + Clone, R: Tree>(f: impl Fn(&A) -> R, at: &A) -> (R, impl Fn
 ///
 /// # Errors
 /// Those of `f`; arguments that are not floating; gradients of other sizes than the results.
-pub fn try_vjp<A: Tree + Clone, R: Tree>(
-    f: impl Fn(&A) -> Result<R>,
+pub fn try_vjp<A: Tree + Clone, R: Tree, F: Fn(&A) -> Result<R>>(
+    f: F,
     at: &A,
-) -> Result<(R, impl Fn(&R) -> Result<A>)> {
+) -> Result<(R, impl Fn(&R) -> Result<A> + use<A, R, F>)> {
     let inputs = Inputs::new(&at.tensors())?;
     let r = inputs.call(|| f(&at.rebuild(&mut inputs.args.iter().cloned())))?;
     let outs = r.tensors();
@@ -449,7 +454,10 @@ pub fn hessian(f: impl Fn(&Tensor) -> Tensor) -> impl Fn(&Tensor) -> Tensor {
 /// Where [`try_linearize`] gives an error.
 #[doc(alias = "torch.func.linearize")]
 #[track_caller]
-pub fn linearize<A: Tree, R: Tree + Clone>(f: impl Fn(&A) -> R, at: &A) -> (R, impl Fn(&A) -> R) {
+pub fn linearize<A: Tree, R: Tree + Clone, F: Fn(&A) -> R>(
+    f: F,
+    at: &A,
+) -> (R, impl Fn(&A) -> R + use<A, R, F>) {
     let (r, push) = expect(try_linearize(move |a: &A| Ok(f(a)), at));
     (r, move |t: &A| expect(push(t)))
 }
@@ -457,10 +465,10 @@ pub fn linearize<A: Tree, R: Tree + Clone>(f: impl Fn(&A) -> R, at: &A) -> (R, i
 ///
 /// # Errors
 /// Those of `f`; arguments that are not floating; tangents of other sizes.
-pub fn try_linearize<A: Tree, R: Tree + Clone>(
-    f: impl Fn(&A) -> Result<R>,
+pub fn try_linearize<A: Tree, R: Tree + Clone, F: Fn(&A) -> Result<R>>(
+    f: F,
     at: &A,
-) -> Result<(R, impl Fn(&A) -> Result<R>)> {
+) -> Result<(R, impl Fn(&A) -> Result<R> + use<A, R, F>)> {
     let inputs = Inputs::new(&at.tensors())?;
     let r = inputs.call(|| f(&at.rebuild(&mut inputs.args.iter().cloned())))?;
     let outs = r.tensors();

@@ -86,6 +86,9 @@ impl Wrapped for Nested {
     fn class(&self) -> &'static str {
         CLASS
     }
+    fn is_nested(&self) -> bool {
+        true
+    }
     fn carrier(&self) -> Tensor {
         match self {
             Nested::Strided(s) => s.buffer.clone(),

@@ -354,8 +354,12 @@ impl VisitorMut for Convert {
         if let Some(new) = swapped(holder.as_module(), self.0)? {
             let class = holder.type_name().into_owned();
             holder.exchange(new).map_err(|_| {
+                let leave = match self.0 {
+                    Mapping::Dynamic => ", or leave its class out: QuantizeDynamicOptions::new().classes(&[..])",
+                    _ => "",
+                };
                 Error::missing(format!(
-                    "a quantized layer in the place of the field {name}, whose type is {class}: make it Box<dyn nn::Layer>"
+                    "a quantized layer in the place of the field {name}, whose type is {class}: make it Box<dyn nn::Layer>{leave}"
                 ))
             })?;
         }
@@ -449,11 +453,12 @@ pub fn try_quantize_dynamic_(m: &mut dyn Module, spec: Option<&Spec>, dtype: DTy
 #[derive(Clone, Debug)]
 pub struct QuantizeDynamicOptions {
     spec: Option<Vec<(String, Option<QConfig>)>>,
+    classes: Option<Vec<String>>,
     dtype: DType,
 }
 impl Default for QuantizeDynamicOptions {
     fn default() -> Self {
-        QuantizeDynamicOptions { spec: None, dtype: DType::QI8 }
+        QuantizeDynamicOptions { spec: None, classes: None, dtype: DType::QI8 }
     }
 }
 impl QuantizeDynamicOptions {
@@ -463,7 +468,13 @@ impl QuantizeDynamicOptions {
     }
     /// Names of classes or of layers, each with its configuration. Default: all layers that the dtype is for.
     pub fn qconfig_spec(mut self, spec: &Spec) -> Self {
-        self.spec = Some(spec.to_vec());
+        (self.spec, self.classes) = (Some(spec.to_vec()), None);
+        self
+    }
+    /// Names of classes or of layers, with the configuration of the dtype: `&["Linear"]` is Python's `{nn.Linear}`. What they leave out
+    /// stays as it is, a field of type `nn::LSTM` for example, which can hold no other layer.
+    pub fn classes(mut self, names: &[&str]) -> Self {
+        (self.spec, self.classes) = (None, Some(names.iter().map(|n| n.to_string()).collect()));
         self
     }
     /// What weights become. Default: `DType::QI8`, Python's `torch.qint8`.
@@ -504,7 +515,14 @@ pub fn quantize_dynamic_with<M: Module>(m: &M, options: QuantizeDynamicOptions) 
 /// Those of the copy and of [`quantize_dynamic_`].
 pub fn try_quantize_dynamic<M: Module>(m: &M, options: QuantizeDynamicOptions) -> Result<M> {
     let mut copy = m.try_deepcopy()?;
-    try_quantize_dynamic_(&mut copy, options.spec.as_deref(), options.dtype)?;
+    let spec = match options.classes {
+        Some(classes) => {
+            let (q, _) = try_dynamic_default(options.dtype)?;
+            Some(classes.into_iter().map(|n| (n, Some(q.clone()))).collect())
+        }
+        None => options.spec,
+    };
+    try_quantize_dynamic_(&mut copy, spec.as_deref(), options.dtype)?;
     Ok(copy)
 }
 /// Weight and bias of a convolution (or a linear map) with the batch normalisation that follows it.

@@ -52,6 +52,9 @@ pub use flambeau_core::api::literal::{
     as_tensor, scalar_tensor, tensor, tensor_with, try_as_tensor, try_scalar_tensor, try_tensor,
 };
 pub use flambeau_core::api::normal::{NormalArgument, normal, normal_sized, try_normal};
+pub use flambeau_core::api::repeat::{
+    repeat_interleave, repeat_interleave_with, unique_dim, unique_dim_with,
+};
 pub use flambeau_core::api::short::{
     broadcast_shapes, finfo, get_rng_state, iinfo, promote_types, set_default_dtype, set_rng_state,
 };
@@ -137,6 +140,7 @@ pub mod book;
 /// optimizers stand beside them: [`nn::functional::SoftplusOptions`], [`nn::LinearOptions`].
 pub mod options {
     pub use flambeau_amp::AutocastOptions;
+    pub use flambeau_core::api::repeat::{RepeatInterleaveOptions, UniqueDimOptions};
     pub use flambeau_core::generated::keywords::*;
     pub use flambeau_core::text::PrintOptions;
     pub use flambeau_core::{BackwardOptions, IntoTensorOptions, TensorOptions};

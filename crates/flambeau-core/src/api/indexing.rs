@@ -308,7 +308,10 @@ fn view_of(x: &Tensor, items: &[Index]) -> Result<(Tensor, Vec<Option<Tensor>>)>
                 d += 1;
             }
             Index::Tensor(t)
-                if t.dim() == 0 && t.dtype().is_integral(false) && t.device() != Device::Meta =>
+                if t.dim() == 0
+                    && t.dtype().is_integral(false)
+                    && t.device() != Device::Meta
+                    && !hides_a_dimension(t) =>
             {
                 let (i, n) = (zero_dim_value(t)?, v.sizes().get(d).copied().unwrap_or(0));
                 ensure!(
@@ -333,6 +336,10 @@ fn view_of(x: &Tensor, items: &[Index]) -> Result<(Tensor, Vec<Option<Tensor>>)>
         v = if tensors.is_empty() { ops::alias(x)? } else { v };
     }
     Ok((v, tensors))
+}
+/// A number that is another one in each slice of a vmap, and so an index tensor.
+fn hides_a_dimension(t: &Tensor) -> bool {
+    t.wrapped().is_some_and(|w| w.batched().is_some())
 }
 /// Replaces masks over several dimensions by their coordinates, so that the list has one entry per dimension. The view is
 /// the final one: what stands beside a mask may have taken dimensions away before it.

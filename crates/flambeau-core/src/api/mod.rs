@@ -14,6 +14,7 @@ mod names;
 pub mod normal;
 pub mod quasirandom;
 pub mod regeometry;
+pub mod repeat;
 #[cfg(feature = "serde")]
 mod serde;
 pub mod short;

@@ -369,6 +369,23 @@ where
     }
 }
 
+impl<T: IntoValue> From<Vec<T>> for Value {
+    fn from(v: Vec<T>) -> Value {
+        v.into_value()
+    }
+}
+macro_rules! tuple_value {
+    ($($($name:ident)*),*) => {$(
+        impl<$($name: IntoValue),*> From<($($name,)*)> for Value {
+            #[allow(non_snake_case)]
+            fn from(($($name,)*): ($($name,)*)) -> Value {
+                Value::Tuple(vec![$($name.into_value()),*])
+            }
+        }
+    )*};
+}
+tuple_value!(A B, A B C, A B C D);
+
 /// An argument of a typed call, to be read as a value.
 pub trait AsValue {
     /// Converts.

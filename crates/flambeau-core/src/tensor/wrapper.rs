@@ -26,6 +26,11 @@ pub trait Wrapped: Any + Send + Sync {
     fn batched(&self) -> Option<&dyn Batched> {
         None
     }
+    /// Whether it is a row of tensors of different sizes, which modules treat one by one. Other wrappers (of vmap, of a capture)
+    /// look to modules like the tensor that they stand for.
+    fn is_nested(&self) -> bool {
+        false
+    }
     /// The tensor that has the history.
     fn carrier(&self) -> Tensor;
     /// The same structure around another tensor of the carrier's sizes.
@@ -148,6 +153,10 @@ pub(crate) struct Wrapper {
     /// No bytes.
     pub(crate) memory: Storage,
     pub(crate) inner: Arc<dyn Wrapped>,
+}
+/// Whether a tensor is nested: see [`Wrapped::is_nested`].
+pub fn is_nested(t: &Tensor) -> bool {
+    t.wrapped().is_some_and(|w| w.is_nested())
 }
 
 /// The tensor that has the history: a wrapper's carrier, or the tensor itself.

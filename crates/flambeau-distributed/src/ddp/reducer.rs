@@ -40,6 +40,8 @@ struct State {
     order: Vec<usize>,
     rebuilt: bool,
     sync: bool,
+    /// the next forward brings the buffers together: the last one prepared a backward that brought gradients together
+    buffers_due: bool,
     /// the last forward prepared a backward that brings gradients together
     expecting: bool,
     /// backward passes that have been prepared
@@ -94,7 +96,7 @@ impl Reducer {
         let limits = limits(o);
         let mut buckets = assign(&items(&params, &sparse, None), &first_limits(o, &limits), None);
         buckets.reverse();
-        let mut state = State { sync: true, buckets: opened(buckets), ..State::default() };
+        let mut state = State { sync: true, buffers_due: true, buckets: opened(buckets), ..State::default() };
         state.first_sizes = sizes(&params, &state.buckets);
         let r = Arc::new(Reducer {
             group,
@@ -145,6 +147,10 @@ impl Reducer {
         let s = self.state.lock();
         let now = if s.rebuilt { sizes(&self.params, &s.buckets) } else { Vec::new() };
         (s.first_sizes.clone(), now, s.rebuilt)
+    }
+    /// Whether the next forward brings the buffers together, of a rank that is done.
+    pub(super) fn set_buffers_due(&self, due: bool) {
+        self.state.lock().buffers_due = due;
     }
     pub(super) fn syncs(&self) -> bool {
         self.state.lock().sync
@@ -214,7 +220,7 @@ impl Reducer {
     }
     /// Brings the buffers of rank 0 to all; where ranks may be done, those of the largest one that is not.
     pub(super) fn sync_buffers(&self, offers: Option<bool>) -> Result<()> {
-        if self.syncs() && self.broadcast_buffers && !self.buffers.is_empty() {
+        if self.state.lock().buffers_due && self.broadcast_buffers && !self.buffers.is_empty() {
             let all: Vec<Tensor> = self.buffers.iter().map(|t| t.alias_detached()).collect();
             let from = match offers {
                 None => 0,
@@ -227,7 +233,8 @@ impl Reducer {
     pub(super) fn after_forward(&self, roots: &[Tensor]) -> Result<()> {
         let look = {
             let mut s = self.state.lock();
-            if !(is_grad_enabled() && s.sync) {
+            s.buffers_due = is_grad_enabled() && s.sync;
+            if !s.buffers_due {
                 s.expecting = false;
                 return Ok(());
             }

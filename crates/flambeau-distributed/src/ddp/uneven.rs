@@ -36,7 +36,9 @@ impl JoinHook for Shadow {
     fn main_hook(&mut self) -> Result<()> {
         self.reducer.rebuild()?;
         self.reducer.sync_buffers(Some(false))?;
-        if asks_for_sync(&self.reducer, true)? { self.reducer.shadow() } else { Ok(()) }
+        let due = asks_for_sync(&self.reducer, true)?;
+        self.reducer.set_buffers_due(due);
+        if due { self.reducer.shadow() } else { Ok(()) }
     }
     fn post_hook(&mut self, is_last_joiner: bool) -> Result<()> {
         let group = self.reducer.group();

@@ -141,6 +141,25 @@ fn buffers_are_brought_at_the_beginning_or_at_each_call() {
     assert_eq!(marks(o().forward_sync_buffers(false)), (0.0, 6.0));
     assert_eq!(marks(o().broadcast_buffers(false).forward_sync_buffers(true)), (0.0, 5.0));
 }
+/// A call brings the buffers where the call before it prepared a backward that brings gradients: the first one without does it
+/// still, and the first one that follows does not yet.
+#[test]
+fn buffers_are_brought_as_the_call_before_asked() {
+    let all = everywhere(2, |rank| {
+        let d = expect(DistributedDataParallel::try_new(half(rank), DistributedDataParallelOptions::new()));
+        let mark = |d: &DistributedDataParallel<Half>| {
+            let m = d.module.mark.tensor();
+            m.fill_(5.0 + rank as f64);
+            d.call(&batch(rank, 2));
+            m.item::<f32>()
+        };
+        let apart = d.no_sync(|| [mark(&d), mark(&d)]);
+        let after = [mark(&d), mark(&d)];
+        let unrecorded = flambeau_core::gradients::grad_mode::no_grad(|| [mark(&d), mark(&d)]);
+        (apart, after, unrecorded)
+    });
+    assert_eq!(all[1], ([5.0, 6.0], [6.0, 5.0], [5.0, 6.0]));
+}
 
 /// Averages of gradients that wait are those that travel in buckets, for some parameters and for all.
 #[test]

@@ -2,12 +2,13 @@
 //!
 //! ```
 //! use torch::tensor;
-//! use torch::distributions::transforms::{AffineTransform, ComposeTransform, ExpTransform, Transform, inverse};
+//! use torch::distributions::transforms::{AffineTransform, ComposeTransform, ExpTransform, Transform};
 //! let t = ComposeTransform::new([AffineTransform::new(1.0, 2.0).into(), ExpTransform.into()]);
-//! let y = t.try_call(&tensor([0.0]))?;
+//! let x = tensor([0.0]);
+//! let y = t.call(&x);
 //! assert_eq!(y.to_vec::<f32>(), [1f32.exp()]);
-//! assert_eq!(inverse(&t.into()).try_call(&y)?.to_vec::<f32>(), [0.0]);
-//! # Ok::<(), torch::Error>(())
+//! assert_eq!(t.inv(&y).to_vec::<f32>(), [0.0]);
+//! assert!((t.log_abs_det_jacobian(&x, &y).item::<f32>() - (1.0 + 2f32.ln())).abs() < 1e-6);
 //! ```
 
 mod composed;
@@ -31,6 +32,7 @@ pub use simplex::{SoftmaxTransform, StickBreakingTransform};
 
 use crate::argument::Param;
 use crate::constraints::Constraint;
+use flambeau_core::api::ergonomic::expect;
 use flambeau_core::types::order::Mutex;
 use flambeau_core::{Error, Result, Tensor, ops};
 use std::any::Any;
@@ -132,6 +134,21 @@ pub trait Transform: Any + Send + Sync {
         let (x, y) = (self.try_domain()?.try_event_dim()?, self.try_codomain()?.try_event_dim()?);
         flambeau_core::ensure!(x == y, Value, "Please use either .domain.event_dim or .codomain.event_dim");
         Ok(x)
+    }
+    /// `f(x)`; panics where [`Transform::try_call`] gives an error.
+    #[track_caller]
+    fn call(&self, x: &Tensor) -> Tensor {
+        expect(self.try_call(x))
+    }
+    /// `x` with `f(x) = y`, Python's `transform.inv(y)`; panics where [`Transform::try_inverse`] gives an error.
+    #[track_caller]
+    fn inv(&self, y: &Tensor) -> Tensor {
+        expect(self.try_inverse(y))
+    }
+    /// `log |det dy/dx|` at an input and its output; panics where [`Transform::try_log_abs_det_jacobian`] gives an error.
+    #[track_caller]
+    fn log_abs_det_jacobian(&self, x: &Tensor, y: &Tensor) -> Tensor {
+        expect(self.try_log_abs_det_jacobian(x, y))
     }
     /// Whether another transform is the same map, as PyTorch's `==` says: an own class without a rule is the same as
     /// itself alone.

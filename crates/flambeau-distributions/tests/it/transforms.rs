@@ -34,6 +34,19 @@ fn draw(shape: &[i64]) -> Tensor {
     ops::mul(&x, &Tensor::from_slice(&[0.7f64], [1])).unwrap()
 }
 #[test]
+fn short_forms_are_those_that_give_errors() {
+    for (t, shape) in all() {
+        let x = draw(&shape);
+        let y = t.call(&x);
+        assert!(ops::equal(&y, &t.try_call(&x).unwrap()).unwrap(), "{t:?}");
+        assert!(ops::equal(&t.inv(&y), &t.try_inverse(&y).unwrap()).unwrap(), "{t:?}");
+        if t.bijective() {
+            let want = t.try_log_abs_det_jacobian(&x, &y).unwrap();
+            assert!(ops::equal(&t.log_abs_det_jacobian(&x, &y), &want).unwrap(), "{t:?}");
+        }
+    }
+}
+#[test]
 fn inverses_give_the_input_back() {
     flambeau_test_support::alone!();
     for (t, shape) in all() {

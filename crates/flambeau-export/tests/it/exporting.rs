@@ -50,6 +50,46 @@ fn close(a: &Tensor, b: &Tensor) {
     }
 }
 
+#[derive(Debug, Module)]
+struct Attends {
+    attention: nn::MultiheadAttention,
+    layer: nn::TransformerEncoderLayer,
+}
+#[nn::forward]
+impl Attends {
+    fn forward(&self, x: &Tensor) -> (Tensor, Tensor) {
+        let (y, weights) = self.attention.call(x, x, x);
+        (self.layer.call(&y), weights.unwrap())
+    }
+}
+/// Attention serves every size of a batch, in training and in evaluation; the program gives several tensors.
+#[test]
+fn transformers_have_dynamic_batches() {
+    for first in [false, true] {
+        let layer = nn::TransformerEncoderLayerOptions::new(8, 2).dim_feedforward(16).dropout(0.0);
+        let m = Attends {
+            attention: nn::MultiheadAttentionOptions::new(8, 2).batch_first(first).build(),
+            layer: layer.batch_first(first).build(),
+        };
+        let sizes = |n: i64| if first { [n, 5, 8] } else { [5, n, 8] };
+        for training in [true, false] {
+            if training {
+                m.train();
+            } else {
+                m.eval();
+            }
+            let o =
+                ExportOptions::new().names(&["x"]).dynamic("x", [(usize::from(!first), Dim::new("batch"))]);
+            let p = try_export_with(&m, |x: &[Tensor]| m.try_call(&x[0]), &[&floats(&sizes(2))], o).unwrap();
+            let x = floats(&sizes(3));
+            let got = p.module().unwrap().try_forward_all(&[&x]).unwrap();
+            let (y, weights) = m.call(&x);
+            close(&got[0], &y);
+            close(&got[1], &weights);
+        }
+    }
+}
+
 #[test]
 fn a_network_becomes_pytorchs_program() {
     let m = mlp();

@@ -2,7 +2,7 @@
 
 use flambeau_core::{Result, Tensor, ops};
 use flambeau_func::{
-    Randomness, VmapOptions, grad, hessian, jacfwd, jacrev, jvp, linearize, try_vmap, vjp, vmap, vmap_with,
+    VmapOptions, grad, hessian, jacfwd, jacrev, jvp, linearize, try_vmap, vjp, vmap, vmap_with,
 };
 use flambeau_test_support as _;
 
@@ -75,6 +75,64 @@ fn captured_tensors_stay_in_their_graph() {
     let plain = grad(|x: &Tensor| x * x)(&t(&[3.0], &[]));
     assert!(!plain.requires_grad());
 }
+/// What `vjp` and `linearize` give holds no borrow of the point, which may be a temporary.
+#[test]
+fn points_may_be_temporaries() {
+    let x = t(&[1.0, 2.0, 3.0, 4.0], &[2, 2]);
+    let (_, pull) = vjp(|x: &Tensor| x * x, &ops::select(&x, 0, 1).unwrap());
+    assert_eq!(pull(&t(&[1.0, 10.0], &[2])).to_vec::<f64>(), [6.0, 80.0]);
+    let (_, push) = linearize(|x: &Tensor| x * x, &ops::select(&x, 0, 0).unwrap());
+    assert_eq!(push(&t(&[1.0, 10.0], &[2])).to_vec::<f64>(), [2.0, 40.0]);
+}
+/// An index that differs from slice to slice.
+#[test]
+fn slices_have_indices_of_their_own() {
+    let x = Tensor::from_vec((0..12).map(f64::from).collect(), [3, 4]);
+    let at = Tensor::from_vec(vec![0i64, 3, 1], [3]);
+    let got = vmap(|(x, i): &(Tensor, Tensor)| x.i(i))(&(x.clone(), at.clone()));
+    assert_eq!(got.to_vec::<f64>(), [0.0, 7.0, 9.0]);
+    let same = vmap(|i: &Tensor| x.i((.., i)))(&at);
+    assert_eq!(same.to_vec::<f64>(), [0.0, 4.0, 8.0, 3.0, 7.0, 11.0, 1.0, 5.0, 9.0]);
+}
+/// Slices attend as they do alone, lengths first and batch first: a tensor of vmap is no nested tensor.
+#[test]
+fn attention_of_slices() {
+    use flambeau_nn::prelude::*;
+    let x = Tensor::from_vec((0..144).map(|i| (i as f32).sin()).collect(), [3, 4, 3, 4]);
+    for first in [false, true] {
+        let layer = flambeau_nn::TransformerEncoderLayerOptions::new(4, 2)
+            .dim_feedforward(8)
+            .dropout(0.0)
+            .batch_first(first)
+            .build();
+        let attention = flambeau_nn::MultiheadAttentionOptions::new(4, 2).batch_first(first).build();
+        for training in [true, false] {
+            if training {
+                layer.train();
+            } else {
+                layer.eval();
+            }
+            let all = vmap(|x: &Tensor| layer.call(x))(&x);
+            let (attended, weights): (Tensor, Tensor) = vmap(|x: &Tensor| {
+                let (y, w) = attention.call(x, x, x);
+                (y, w.unwrap())
+            })(&x);
+            for i in 0..3 {
+                let slice = ops::select(&x, 0, i).unwrap();
+                let alone = attention.call(&slice, &slice, &slice);
+                for (of_all, want) in
+                    [(&all, layer.call(&slice)), (&attended, alone.0), (&weights, alone.1.unwrap())]
+                {
+                    let got = ops::select(of_all, 0, i).unwrap();
+                    assert!(
+                        ops::allclose(&got, &want, 1e-5, 1e-6, false).unwrap(),
+                        "{first} {training} {got} {want}"
+                    );
+                }
+            }
+        }
+    }
+}
 #[test]
 fn refusals() {
     let m = t(&[1.0, 2.0, 3.0, 4.0], &[2, 2]);
@@ -85,7 +143,7 @@ fn refusals() {
     says(&|x| x.try_item::<f64>().map(|v| t(&[v], &[])), "calling .item()");
     says(&|x| ops::nonzero(x), "dynamic shape");
     says(&|x| ops::rand(x.sizes(), None, None, None, None, None), "randomness error mode");
-    let o = VmapOptions::new().randomness(Randomness::Same);
+    let o = VmapOptions::new().randomness("same");
     let same = try_vmap(|x: &Tensor| ops::rand(x.sizes(), None, None, None, None, None), o)(&m).unwrap();
     let v = same.to_vec::<f32>();
     assert_eq!(v[..2], v[2..]);

@@ -110,6 +110,23 @@ fn a_field_of_one_type_says_what_to_do() {
     let e = flow::try_quantize_dynamic_(&mut m, None, DType::QI8).unwrap_err();
     assert!(e.message().contains("Box<dyn nn::Layer>"), "{e}");
 }
+/// Python's set of classes: what is not in it stays, which a field of one type needs.
+#[test]
+fn dynamic_quantization_of_some_classes() {
+    #[derive(Debug, nn::Module)]
+    struct Net {
+        lstm: nn::LSTM,
+        fc: nn::Sequential,
+    }
+    let m = Net { lstm: nn::LSTM::new(3, 4), fc: nn::Sequential::new((nn::Linear::new(4, 2),)) };
+    let e = flow::try_quantize_dynamic(&m, flow::QuantizeDynamicOptions::new()).unwrap_err();
+    assert!(e.message().contains("field lstm") && e.message().contains("classes(&[..])"), "{e}");
+    let q = flow::quantize_dynamic_with(&m, flow::QuantizeDynamicOptions::new().classes(&["Linear"]));
+    assert!(classes(&q.fc).contains(&"DynamicQuantizedLinear".to_string()));
+    let x = Tensor::from_slice(&[0.5f32, -1.0, 2.0], [1, 3]);
+    let (want, got) = (m.lstm.call(&x, None).0, q.lstm.call(&x, None).0);
+    assert!(farthest(&got, &want) == 0.0 && farthest(&q.fc.call(&got), &m.fc.call(&want)) < 0.1);
+}
 #[test]
 fn observers_find_ranges() {
     let o = ObserverSpec::new(ObserverClass::MinMax).build();

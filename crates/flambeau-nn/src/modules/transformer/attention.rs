@@ -8,9 +8,8 @@ use crate::modules::LinearOptions;
 use crate::modules::options::Factory;
 use crate::modules::{by_values, with_arguments};
 use crate::parameter::Parameter;
-use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::size_mul;
-use flambeau_core::tensor::wrapper::{carrier, like};
+use flambeau_core::tensor::wrapper::{carrier, is_nested, like};
 use flambeau_core::{Error, Result, Scalar, Tensor, ensure, ops};
 use flambeau_macros::{Module, class};
 use flambeau_nn_functional::ops as f;
@@ -177,7 +176,7 @@ impl MultiheadAttention {
         value: &Tensor,
         args: &MultiheadAttentionArgs,
     ) -> Result<(Tensor, Option<Tensor>)> {
-        if query.is_wrapper() {
+        if is_nested(query) {
             return self.of_components([query, key, value], args);
         }
         let floating = |m: &Option<Tensor>| m.as_ref().is_some_and(Tensor::is_floating_point);
@@ -320,7 +319,7 @@ impl MultiheadAttention {
         need_weights: bool,
         average: bool,
     ) -> Result<(Tensor, Option<Tensor>)> {
-        if query.is_wrapper() {
+        if is_nested(query) {
             let args = MultiheadAttentionArgs {
                 key_padding_mask: None,
                 need_weights,
