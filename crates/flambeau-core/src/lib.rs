@@ -64,7 +64,7 @@ pub mod ops;
 
 pub use api::convert::{IntRange, IntoDims, IntoFloats, IntoTensorOptions, TensorOptions};
 pub use api::ergonomic::{
-    Bound, Operand, OptionalTensorItem, OptionalTensorList, TensorItem, TensorList, TensorOrList,
+    Bound, IntoFloat, Operand, OptionalTensorItem, OptionalTensorList, TensorItem, TensorList, TensorOrList,
 };
 pub use api::grad::BackwardOptions;
 pub use api::indexing::{Ellipsis, Index, IntoIndex, NewAxis, Slice};

@@ -283,6 +283,7 @@ fn positional_param(row: &Row, a: &Arg, n: &str) -> (String, String) {
         (Base::Int, Some(_), false) if unwrap => ("impl IntoDims".into(), format!("Some(&*{n}.into_dims())")),
         (Base::Int, Some(_), false) => ("impl IntoDims".into(), format!("&{n}.into_dims()")),
         (Base::Scalar, None, false) => ("impl Into<Scalar>".into(), some(format!("{n}.into()"))),
+        (Base::Float, None, false) => ("impl IntoFloat".into(), some(format!("{n}.into_float()"))),
         // `cat([&x, &y], 0)` as well as `cat(&list, 0)`
         (Base::Tensor, Some(_), false) if !bare.opt_elem => {
             ("impl TensorList".into(), format!("&{n}.tensor_list()"))

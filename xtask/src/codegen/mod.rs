@@ -223,7 +223,7 @@ fn root_module(c: &CrateTable, core: &str, modules: &[String], derivatives: &[St
          pub use {core}::dispatch::{{Key, KeySet, Op, OpInfo}};\n\
          pub use {core}::backend::pinned;\n\
          pub use {core}::dispatch::arguments::{{device_keys, list_keys, opt_keys, opt_list_keys}};\n\
-         pub use {core}::api::ergonomic::{{Bound, Limits, Operand, OptionalTensorList, TensorList, expect, limits}};\n\
+         pub use {core}::api::ergonomic::{{Bound, IntoFloat, Limits, Operand, OptionalTensorList, TensorList, expect, limits}};\n\
          pub use {core}::types::error::Result;\n\
          pub use {core}::tensor::generator::Generator;\n\
          pub use {core}::tensor::graph;\n\

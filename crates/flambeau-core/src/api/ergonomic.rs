@@ -227,6 +227,28 @@ number_operand!(
     Complex<f64>
 );
 
+/// A real number where Python takes an `int` or a `float`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no real number",
+    label = "a number is wanted here",
+    note = "any of Rust's integers and floats will do"
+)]
+pub trait IntoFloat {
+    /// The number; integers beyond 2^53 are rounded.
+    fn into_float(self) -> f64;
+}
+macro_rules! into_float {
+    ($($t:ty)*) => {$(
+        impl IntoFloat for $t {
+            #[inline]
+            fn into_float(self) -> f64 {
+                self as f64
+            }
+        }
+    )*};
+}
+into_float!(f32 f64 i8 i16 i32 i64 isize u8 u16 u32 u64 usize);
+
 /// The operators: with a tensor on the left, and in place, as Python's forms compute them.
 macro_rules! operators {
     ($($trait:ident $method:ident $assign:ident $assign_method:ident |$a:ident, $b:ident| $call:expr, $inplace:expr;)*) => {$(

@@ -3636,8 +3636,8 @@ pub fn bernoulli_out_with(input: &Tensor, o: BernoulliOptions, out: &mut Tensor)
 /// ```
 #[doc(alias = "torch.bernoulli")]
 #[track_caller]
-pub fn bernoulli_p(input: &Tensor, p: f64) -> Tensor {
-    expect(ops::bernoulli_p(input, p, None))
+pub fn bernoulli_p(input: &Tensor, p: impl IntoFloat) -> Tensor {
+    expect(ops::bernoulli_p(input, p.into_float(), None))
 }
 
 /// Ones with probability `p`, zeros else, in the input's shape.
@@ -3648,8 +3648,8 @@ pub fn bernoulli_p(input: &Tensor, p: f64) -> Tensor {
 ///
 /// With all keyword arguments.
 #[track_caller]
-pub fn bernoulli_p_with(input: &Tensor, p: f64, o: BernoulliPOptions) -> Tensor {
-    expect(ops::bernoulli_p(input, p, o.generator.as_ref()))
+pub fn bernoulli_p_with(input: &Tensor, p: impl IntoFloat, o: BernoulliPOptions) -> Tensor {
+    expect(ops::bernoulli_p(input, p.into_float(), o.generator.as_ref()))
 }
 
 /// Ones with the probabilities of the input, zeros else.
@@ -6380,12 +6380,12 @@ pub fn fake_quantize_per_channel_affine(
 #[track_caller]
 pub fn fake_quantize_per_tensor_affine(
     input: &Tensor,
-    scale: f64,
+    scale: impl IntoFloat,
     zero_point: i64,
     quant_min: i64,
     quant_max: i64,
 ) -> Tensor {
-    expect(ops::fake_quantize_per_tensor_affine(input, scale, zero_point, quant_min, quant_max))
+    expect(ops::fake_quantize_per_tensor_affine(input, scale.into_float(), zero_point, quant_min, quant_max))
 }
 
 /// `fake_quantize_per_tensor_affine` with scale and zero point in tensors of one element.
@@ -9428,8 +9428,8 @@ pub fn logical_xor_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
 /// ```
 #[doc(alias = "torch.logit")]
 #[track_caller]
-pub fn logit(input: &Tensor, eps: f64) -> Tensor {
-    expect(ops::logit(input, Some(eps)))
+pub fn logit(input: &Tensor, eps: impl IntoFloat) -> Tensor {
+    expect(ops::logit(input, Some(eps.into_float())))
 }
 
 /// `log(x / (1 - x))`; the input is clamped to `eps` and `1 - eps` where `eps` is given. Into `out`, which is resized where its shape differs.
@@ -9439,8 +9439,8 @@ pub fn logit(input: &Tensor, eps: f64) -> Tensor {
 /// - Errors: complex numbers.
 #[doc(alias = "torch.logit")]
 #[track_caller]
-pub fn logit_out(input: &Tensor, eps: f64, out: &mut Tensor) {
-    expect(ops::logit_out(input, Some(eps), out));
+pub fn logit_out(input: &Tensor, eps: impl IntoFloat, out: &mut Tensor) {
+    expect(ops::logit_out(input, Some(eps.into_float()), out));
 }
 
 /// `log(x / (1 - x))`; the input is clamped to `eps` and `1 - eps` where `eps` is given. Into `out`, which is resized where its shape differs.
@@ -9482,9 +9482,9 @@ pub fn logspace(
     start: impl Into<Scalar>,
     end: impl Into<Scalar>,
     steps: i64,
-    base: f64, /* Python's default: 10.0 */
+    base: impl IntoFloat, /* Python's default: 10.0 */
 ) -> Tensor {
-    expect(ops::logspace(start.into(), end.into(), steps, base, None, None, chosen(None), None))
+    expect(ops::logspace(start.into(), end.into(), steps, base.into_float(), None, None, chosen(None), None))
 }
 
 /// `steps` powers of `base`, evenly spaced exponents. Into `out`, which is resized where its shape differs.
@@ -9498,10 +9498,20 @@ pub fn logspace_out(
     start: impl Into<Scalar>,
     end: impl Into<Scalar>,
     steps: i64,
-    base: f64, /* Python's default: 10.0 */
+    base: impl IntoFloat, /* Python's default: 10.0 */
     out: &mut Tensor,
 ) {
-    expect(ops::logspace_out(start.into(), end.into(), steps, base, None, None, chosen(None), None, out));
+    expect(ops::logspace_out(
+        start.into(),
+        end.into(),
+        steps,
+        base.into_float(),
+        None,
+        None,
+        chosen(None),
+        None,
+        out,
+    ));
 }
 
 /// `steps` powers of `base`, evenly spaced exponents. Into `out`, which is resized where its shape differs.
@@ -10849,8 +10859,8 @@ pub fn nanquantile_out_with(input: &Tensor, q: impl Operand, o: NanquantileOptio
 /// ```
 #[doc(alias = "torch.nanquantile")]
 #[track_caller]
-pub fn nanquantile_scalar(input: &Tensor, q: f64) -> Tensor {
-    expect(ops::nanquantile_scalar(input, q, None, false, "linear"))
+pub fn nanquantile_scalar(input: &Tensor, q: impl IntoFloat) -> Tensor {
+    expect(ops::nanquantile_scalar(input, q.into_float(), None, false, "linear"))
 }
 
 /// One quantile of all elements, or over a dimension. Into `out`, which is resized where its shape differs.
@@ -10860,8 +10870,8 @@ pub fn nanquantile_scalar(input: &Tensor, q: f64) -> Tensor {
 /// - Errors: a quantile outside of 0 to 1. an unknown `interpolation`. an input without elements. other dtypes.
 #[doc(alias = "torch.nanquantile")]
 #[track_caller]
-pub fn nanquantile_scalar_out(input: &Tensor, q: f64, out: &mut Tensor) {
-    expect(ops::nanquantile_scalar_out(input, q, None, false, "linear", out));
+pub fn nanquantile_scalar_out(input: &Tensor, q: impl IntoFloat, out: &mut Tensor) {
+    expect(ops::nanquantile_scalar_out(input, q.into_float(), None, false, "linear", out));
 }
 
 /// One quantile of all elements, or over a dimension. Into `out`, which is resized where its shape differs.
@@ -10872,8 +10882,13 @@ pub fn nanquantile_scalar_out(input: &Tensor, q: f64, out: &mut Tensor) {
 ///
 /// With all keyword arguments.
 #[track_caller]
-pub fn nanquantile_scalar_out_with(input: &Tensor, q: f64, o: NanquantileScalarOptions, out: &mut Tensor) {
-    expect(ops::nanquantile_scalar_out(input, q, o.dim, o.keepdim, &o.interpolation, out));
+pub fn nanquantile_scalar_out_with(
+    input: &Tensor,
+    q: impl IntoFloat,
+    o: NanquantileScalarOptions,
+    out: &mut Tensor,
+) {
+    expect(ops::nanquantile_scalar_out(input, q.into_float(), o.dim, o.keepdim, &o.interpolation, out));
 }
 
 /// One quantile of all elements, or over a dimension.
@@ -10884,8 +10899,8 @@ pub fn nanquantile_scalar_out_with(input: &Tensor, q: f64, o: NanquantileScalarO
 ///
 /// With all keyword arguments.
 #[track_caller]
-pub fn nanquantile_scalar_with(input: &Tensor, q: f64, o: NanquantileScalarOptions) -> Tensor {
-    expect(ops::nanquantile_scalar(input, q, o.dim, o.keepdim, &o.interpolation))
+pub fn nanquantile_scalar_with(input: &Tensor, q: impl IntoFloat, o: NanquantileScalarOptions) -> Tensor {
+    expect(ops::nanquantile_scalar(input, q.into_float(), o.dim, o.keepdim, &o.interpolation))
 }
 
 /// Quantiles of all elements, or over a dimension.
@@ -11968,8 +11983,8 @@ pub fn quantile_out_with(input: &Tensor, q: impl Operand, o: QuantileOptions, ou
 /// ```
 #[doc(alias = "torch.quantile")]
 #[track_caller]
-pub fn quantile_scalar(input: &Tensor, q: f64) -> Tensor {
-    expect(ops::quantile_scalar(input, q, None, false, "linear"))
+pub fn quantile_scalar(input: &Tensor, q: impl IntoFloat) -> Tensor {
+    expect(ops::quantile_scalar(input, q.into_float(), None, false, "linear"))
 }
 
 /// One quantile of all elements, or over a dimension. Into `out`, which is resized where its shape differs.
@@ -11979,8 +11994,8 @@ pub fn quantile_scalar(input: &Tensor, q: f64) -> Tensor {
 /// - Errors: a quantile outside of 0 to 1. an unknown `interpolation`. an input without elements. other dtypes.
 #[doc(alias = "torch.quantile")]
 #[track_caller]
-pub fn quantile_scalar_out(input: &Tensor, q: f64, out: &mut Tensor) {
-    expect(ops::quantile_scalar_out(input, q, None, false, "linear", out));
+pub fn quantile_scalar_out(input: &Tensor, q: impl IntoFloat, out: &mut Tensor) {
+    expect(ops::quantile_scalar_out(input, q.into_float(), None, false, "linear", out));
 }
 
 /// One quantile of all elements, or over a dimension. Into `out`, which is resized where its shape differs.
@@ -11991,8 +12006,13 @@ pub fn quantile_scalar_out(input: &Tensor, q: f64, out: &mut Tensor) {
 ///
 /// With all keyword arguments.
 #[track_caller]
-pub fn quantile_scalar_out_with(input: &Tensor, q: f64, o: QuantileScalarOptions, out: &mut Tensor) {
-    expect(ops::quantile_scalar_out(input, q, o.dim, o.keepdim, &o.interpolation, out));
+pub fn quantile_scalar_out_with(
+    input: &Tensor,
+    q: impl IntoFloat,
+    o: QuantileScalarOptions,
+    out: &mut Tensor,
+) {
+    expect(ops::quantile_scalar_out(input, q.into_float(), o.dim, o.keepdim, &o.interpolation, out));
 }
 
 /// One quantile of all elements, or over a dimension.
@@ -12003,8 +12023,8 @@ pub fn quantile_scalar_out_with(input: &Tensor, q: f64, o: QuantileScalarOptions
 ///
 /// With all keyword arguments.
 #[track_caller]
-pub fn quantile_scalar_with(input: &Tensor, q: f64, o: QuantileScalarOptions) -> Tensor {
-    expect(ops::quantile_scalar(input, q, o.dim, o.keepdim, &o.interpolation))
+pub fn quantile_scalar_with(input: &Tensor, q: impl IntoFloat, o: QuantileScalarOptions) -> Tensor {
+    expect(ops::quantile_scalar(input, q.into_float(), o.dim, o.keepdim, &o.interpolation))
 }
 
 /// Quantiles of all elements, or over a dimension.

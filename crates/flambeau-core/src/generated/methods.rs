@@ -1453,8 +1453,8 @@ impl Tensor {
     /// ```
     #[doc(alias = "torch.Tensor.bernoulli")]
     #[track_caller]
-    pub fn bernoulli_p(&self, p: f64) -> Tensor {
-        expect(ops::bernoulli_p(self, p, None))
+    pub fn bernoulli_p(&self, p: impl IntoFloat) -> Tensor {
+        expect(ops::bernoulli_p(self, p.into_float(), None))
     }
 
     /// Ones with probability `p`, zeros else, in the input's shape.
@@ -1465,8 +1465,8 @@ impl Tensor {
     ///
     /// With all keyword arguments.
     #[track_caller]
-    pub fn bernoulli_p_with(&self, p: f64, o: BernoulliPOptions) -> Tensor {
-        expect(ops::bernoulli_p(self, p, o.generator.as_ref()))
+    pub fn bernoulli_p_with(&self, p: impl IntoFloat, o: BernoulliPOptions) -> Tensor {
+        expect(ops::bernoulli_p(self, p.into_float(), o.generator.as_ref()))
     }
 
     /// Ones with the probabilities of the input, zeros else.
@@ -1726,10 +1726,10 @@ impl Tensor {
     #[track_caller]
     pub fn cauchy_(
         &self,
-        median: f64, /* Python's default: 0.0 */
-        sigma: f64,  /* Python's default: 1.0 */
+        median: impl IntoFloat, /* Python's default: 0.0 */
+        sigma: impl IntoFloat,  /* Python's default: 1.0 */
     ) -> &Self {
-        expect(ops::cauchy_(self, median, sigma, None));
+        expect(ops::cauchy_(self, median.into_float(), sigma.into_float(), None));
         self
     }
 
@@ -3303,8 +3303,8 @@ impl Tensor {
     /// ```
     #[doc(alias = "torch.Tensor.exponential_")]
     #[track_caller]
-    pub fn exponential_(&self, lambd: f64 /* Python's default: 1.0 */) -> &Self {
-        expect(ops::exponential_(self, lambd, None));
+    pub fn exponential_(&self, lambd: impl IntoFloat /* Python's default: 1.0 */) -> &Self {
+        expect(ops::exponential_(self, lambd.into_float(), None));
         self
     }
 
@@ -3792,8 +3792,8 @@ impl Tensor {
     /// ```
     #[doc(alias = "torch.Tensor.geometric_")]
     #[track_caller]
-    pub fn geometric_(&self, p: f64) -> &Self {
-        expect(ops::geometric_(self, p, None));
+    pub fn geometric_(&self, p: impl IntoFloat) -> &Self {
+        expect(ops::geometric_(self, p.into_float(), None));
         self
     }
 
@@ -3805,8 +3805,8 @@ impl Tensor {
     ///
     /// With all keyword arguments.
     #[track_caller]
-    pub fn geometric_with_(&self, p: f64, o: GeometricInplaceOptions) -> &Self {
-        expect(ops::geometric_(self, p, o.generator.as_ref()));
+    pub fn geometric_with_(&self, p: impl IntoFloat, o: GeometricInplaceOptions) -> &Self {
+        expect(ops::geometric_(self, p.into_float(), o.generator.as_ref()));
         self
     }
 
@@ -5108,10 +5108,10 @@ impl Tensor {
     #[track_caller]
     pub fn log_normal_(
         &self,
-        mean: f64, /* Python's default: 1.0 */
-        std: f64,  /* Python's default: 2.0 */
+        mean: impl IntoFloat, /* Python's default: 1.0 */
+        std: impl IntoFloat,  /* Python's default: 2.0 */
     ) -> &Self {
-        expect(ops::log_normal_(self, mean, std, None));
+        expect(ops::log_normal_(self, mean.into_float(), std.into_float(), None));
         self
     }
 
@@ -5342,8 +5342,8 @@ impl Tensor {
     /// ```
     #[doc(alias = "torch.Tensor.logit")]
     #[track_caller]
-    pub fn logit(&self, eps: f64) -> Tensor {
-        expect(ops::logit(self, Some(eps)))
+    pub fn logit(&self, eps: impl IntoFloat) -> Tensor {
+        expect(ops::logit(self, Some(eps.into_float())))
     }
 
     /// `log(x / (1 - x))`; the input is clamped to `eps` and `1 - eps` where `eps` is given. In place: the first tensor takes the result.
@@ -5353,8 +5353,8 @@ impl Tensor {
     /// - Errors: complex numbers.
     #[doc(alias = "torch.Tensor.logit_")]
     #[track_caller]
-    pub fn logit_(&self, eps: f64) -> &Self {
-        expect(ops::logit_(self, Some(eps)));
+    pub fn logit_(&self, eps: impl IntoFloat) -> &Self {
+        expect(ops::logit_(self, Some(eps.into_float())));
         self
     }
 
@@ -6240,8 +6240,8 @@ impl Tensor {
     /// ```
     #[doc(alias = "torch.Tensor.nanquantile")]
     #[track_caller]
-    pub fn nanquantile_scalar(&self, q: f64) -> Tensor {
-        expect(ops::nanquantile_scalar(self, q, None, false, "linear"))
+    pub fn nanquantile_scalar(&self, q: impl IntoFloat) -> Tensor {
+        expect(ops::nanquantile_scalar(self, q.into_float(), None, false, "linear"))
     }
 
     /// One quantile of all elements, or over a dimension.
@@ -6252,8 +6252,8 @@ impl Tensor {
     ///
     /// With all keyword arguments.
     #[track_caller]
-    pub fn nanquantile_scalar_with(&self, q: f64, o: NanquantileScalarOptions) -> Tensor {
-        expect(ops::nanquantile_scalar(self, q, o.dim, o.keepdim, &o.interpolation))
+    pub fn nanquantile_scalar_with(&self, q: impl IntoFloat, o: NanquantileScalarOptions) -> Tensor {
+        expect(ops::nanquantile_scalar(self, q.into_float(), o.dim, o.keepdim, &o.interpolation))
     }
 
     /// Quantiles of all elements, or over a dimension.
@@ -6740,10 +6740,10 @@ impl Tensor {
     #[track_caller]
     pub fn normal_(
         &self,
-        mean: f64, /* Python's default: 0.0 */
-        std: f64,  /* Python's default: 1.0 */
+        mean: impl IntoFloat, /* Python's default: 0.0 */
+        std: impl IntoFloat,  /* Python's default: 1.0 */
     ) -> &Self {
-        expect(ops::normal_(self, mean, std, None));
+        expect(ops::normal_(self, mean.into_float(), std.into_float(), None));
         self
     }
 
@@ -7033,8 +7033,8 @@ impl Tensor {
     /// ```
     #[doc(alias = "torch.Tensor.quantile")]
     #[track_caller]
-    pub fn quantile_scalar(&self, q: f64) -> Tensor {
-        expect(ops::quantile_scalar(self, q, None, false, "linear"))
+    pub fn quantile_scalar(&self, q: impl IntoFloat) -> Tensor {
+        expect(ops::quantile_scalar(self, q.into_float(), None, false, "linear"))
     }
 
     /// One quantile of all elements, or over a dimension.
@@ -7045,8 +7045,8 @@ impl Tensor {
     ///
     /// With all keyword arguments.
     #[track_caller]
-    pub fn quantile_scalar_with(&self, q: f64, o: QuantileScalarOptions) -> Tensor {
-        expect(ops::quantile_scalar(self, q, o.dim, o.keepdim, &o.interpolation))
+    pub fn quantile_scalar_with(&self, q: impl IntoFloat, o: QuantileScalarOptions) -> Tensor {
+        expect(ops::quantile_scalar(self, q.into_float(), o.dim, o.keepdim, &o.interpolation))
     }
 
     /// Quantiles of all elements, or over a dimension.
@@ -9027,10 +9027,10 @@ impl Tensor {
     #[track_caller]
     pub fn uniform_(
         &self,
-        from: f64, /* Python's default: 0.0 */
-        to: f64,   /* Python's default: 1.0 */
+        from: impl IntoFloat, /* Python's default: 0.0 */
+        to: impl IntoFloat,   /* Python's default: 1.0 */
     ) -> &Self {
-        expect(ops::uniform_(self, from, to, None));
+        expect(ops::uniform_(self, from.into_float(), to.into_float(), None));
         self
     }
 

@@ -73,7 +73,9 @@ pub mod windows;
 mod prelude {
     pub use crate::DType;
     pub use crate::api::convert::{IntRange, IntoDims, IntoFloats, TensorOptions};
-    pub use crate::api::ergonomic::{Bound, Limits, Operand, OptionalTensorList, TensorList, expect, limits};
+    pub use crate::api::ergonomic::{
+        Bound, IntoFloat, Limits, Operand, OptionalTensorList, TensorList, expect, limits,
+    };
     pub use crate::backend::kernel::{Kernel, soft};
     pub use crate::backend::out;
     pub use crate::backend::pinned;

@@ -915,8 +915,8 @@ pub fn log_softmax_with(input: &Tensor, dim: i64, o: LogSoftmaxOptions) -> Tenso
 /// ```
 #[doc(alias = "torch.special.logit")]
 #[track_caller]
-pub fn logit(input: &Tensor, eps: f64) -> Tensor {
-    expect(ops::logit(input, Some(eps)))
+pub fn logit(input: &Tensor, eps: impl IntoFloat) -> Tensor {
+    expect(ops::logit(input, Some(eps.into_float())))
 }
 
 /// `log(x / (1 - x))`; the input is clamped to `eps` and `1 - eps` where `eps` is given. Into `out`, which is resized where its shape differs.
@@ -926,8 +926,8 @@ pub fn logit(input: &Tensor, eps: f64) -> Tensor {
 /// - Errors: complex numbers.
 #[doc(alias = "torch.special.logit")]
 #[track_caller]
-pub fn logit_out(input: &Tensor, eps: f64, out: &mut Tensor) {
-    expect(ops::logit_out(input, Some(eps), out));
+pub fn logit_out(input: &Tensor, eps: impl IntoFloat, out: &mut Tensor) {
+    expect(ops::logit_out(input, Some(eps.into_float()), out));
 }
 
 /// `log(x / (1 - x))`; the input is clamped to `eps` and `1 - eps` where `eps` is given. Into `out`, which is resized where its shape differs.

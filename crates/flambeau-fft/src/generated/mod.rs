@@ -38,7 +38,7 @@ mod prelude {
     pub use flambeau_core::DType;
     pub use flambeau_core::api::convert::{IntRange, IntoDims, IntoFloats, TensorOptions};
     pub use flambeau_core::api::ergonomic::{
-        Bound, Limits, Operand, OptionalTensorList, TensorList, expect, limits,
+        Bound, IntoFloat, Limits, Operand, OptionalTensorList, TensorList, expect, limits,
     };
     pub use flambeau_core::backend::kernel::{Kernel, soft};
     pub use flambeau_core::backend::out;

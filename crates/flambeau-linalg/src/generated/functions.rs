@@ -455,8 +455,8 @@ pub fn ormqr_with(input: &Tensor, input2: &Tensor, input3: &Tensor, o: OrmqrOpti
 /// ```
 #[doc(alias = "torch.pinverse")]
 #[track_caller]
-pub fn pinverse(input: &Tensor, rcond: f64 /* Python's default: 1e-15 */) -> Tensor {
-    expect(ops::pinverse(input, rcond))
+pub fn pinverse(input: &Tensor, rcond: impl IntoFloat /* Python's default: 1e-15 */) -> Tensor {
+    expect(ops::pinverse(input, rcond.into_float()))
 }
 
 /// `linalg.pinv` under its older name.

@@ -234,7 +234,7 @@ pub trait TensorLinalgExt {
     /// ```
     #[doc(alias = "torch.Tensor.pinverse")]
     #[track_caller]
-    fn pinverse(&self, rcond: f64 /* Python's default: 1e-15 */) -> Tensor;
+    fn pinverse(&self, rcond: impl IntoFloat /* Python's default: 1e-15 */) -> Tensor;
 
     /// `linalg.pinv` under its older name.
     ///
@@ -416,8 +416,8 @@ impl TensorLinalgExt for Tensor {
     }
 
     #[track_caller]
-    fn pinverse(&self, rcond: f64 /* Python's default: 1e-15 */) -> Tensor {
-        expect(ops::pinverse(self, rcond))
+    fn pinverse(&self, rcond: impl IntoFloat /* Python's default: 1e-15 */) -> Tensor {
+        expect(ops::pinverse(self, rcond.into_float()))
     }
 
     #[track_caller]

@@ -314,10 +314,10 @@ pub fn affine_grid_with(theta: &Tensor, size: impl IntoDims, o: AffineGridOption
 #[track_caller]
 pub fn alpha_dropout(
     input: &Tensor,
-    p: f64,         /* Python's default: 0.5 */
-    training: bool, /* Python's default: false */
+    p: impl IntoFloat, /* Python's default: 0.5 */
+    training: bool,    /* Python's default: false */
 ) -> Tensor {
-    expect(ops::alpha_dropout(input, p, training, false))
+    expect(ops::alpha_dropout(input, p.into_float(), training, false))
 }
 
 /// Dropout that keeps mean and variance for inputs of zero mean and unit variance (goes with `selu`).
@@ -1393,10 +1393,10 @@ pub fn ctc_loss_with(
 #[track_caller]
 pub fn dropout(
     input: &Tensor,
-    p: f64,         /* Python's default: 0.5 */
-    training: bool, /* Python's default: true */
+    p: impl IntoFloat, /* Python's default: 0.5 */
+    training: bool,    /* Python's default: true */
 ) -> Tensor {
-    expect(ops::dropout(input, p, training, false))
+    expect(ops::dropout(input, p.into_float(), training, false))
 }
 
 /// Zeroes whole channels (of 1 spatial dimension) with probability `p` and scales the others.
@@ -1412,10 +1412,10 @@ pub fn dropout(
 #[track_caller]
 pub fn dropout1d(
     input: &Tensor,
-    p: f64,         /* Python's default: 0.5 */
-    training: bool, /* Python's default: true */
+    p: impl IntoFloat, /* Python's default: 0.5 */
+    training: bool,    /* Python's default: true */
 ) -> Tensor {
-    expect(ops::dropout1d(input, p, training, false))
+    expect(ops::dropout1d(input, p.into_float(), training, false))
 }
 
 /// Zeroes whole channels (of 1 spatial dimension) with probability `p` and scales the others.
@@ -1443,10 +1443,10 @@ pub fn dropout1d_with(input: &Tensor, o: Dropout1dOptions) -> Tensor {
 #[track_caller]
 pub fn dropout2d(
     input: &Tensor,
-    p: f64,         /* Python's default: 0.5 */
-    training: bool, /* Python's default: true */
+    p: impl IntoFloat, /* Python's default: 0.5 */
+    training: bool,    /* Python's default: true */
 ) -> Tensor {
-    expect(ops::dropout2d(input, p, training, false))
+    expect(ops::dropout2d(input, p.into_float(), training, false))
 }
 
 /// Zeroes whole channels (of 2 spatial dimensions) with probability `p` and scales the others.
@@ -1474,10 +1474,10 @@ pub fn dropout2d_with(input: &Tensor, o: Dropout2dOptions) -> Tensor {
 #[track_caller]
 pub fn dropout3d(
     input: &Tensor,
-    p: f64,         /* Python's default: 0.5 */
-    training: bool, /* Python's default: true */
+    p: impl IntoFloat, /* Python's default: 0.5 */
+    training: bool,    /* Python's default: true */
 ) -> Tensor {
-    expect(ops::dropout3d(input, p, training, false))
+    expect(ops::dropout3d(input, p.into_float(), training, false))
 }
 
 /// Zeroes whole channels (of 3 spatial dimensions) with probability `p` and scales the others.
@@ -1640,10 +1640,10 @@ pub fn embedding_with(input: &Tensor, weight: &Tensor, o: EmbeddingOptions) -> T
 #[track_caller]
 pub fn feature_alpha_dropout(
     input: &Tensor,
-    p: f64,         /* Python's default: 0.5 */
-    training: bool, /* Python's default: false */
+    p: impl IntoFloat, /* Python's default: 0.5 */
+    training: bool,    /* Python's default: false */
 ) -> Tensor {
-    expect(ops::feature_alpha_dropout(input, p, training, false))
+    expect(ops::feature_alpha_dropout(input, p.into_float(), training, false))
 }
 
 /// Alpha dropout of whole channels.
@@ -1981,8 +1981,8 @@ pub fn gaussian_nll_loss(input: &Tensor, target: &Tensor, var: &Tensor) -> Tenso
 /// ```
 #[doc(alias = "torch.nn.functional.gaussian_nll_loss")]
 #[track_caller]
-pub fn gaussian_nll_loss_of(input: &Tensor, target: &Tensor, var: f64) -> Tensor {
-    expect(ops::gaussian_nll_loss_of(input, target, var, false, 1e-6, "mean"))
+pub fn gaussian_nll_loss_of(input: &Tensor, target: &Tensor, var: impl IntoFloat) -> Tensor {
+    expect(ops::gaussian_nll_loss_of(input, target, var.into_float(), false, 1e-6, "mean"))
 }
 
 /// `gaussian_nll_loss` with one variance for all elements.
@@ -1996,10 +1996,10 @@ pub fn gaussian_nll_loss_of(input: &Tensor, target: &Tensor, var: f64) -> Tensor
 pub fn gaussian_nll_loss_of_with(
     input: &Tensor,
     target: &Tensor,
-    var: f64,
+    var: impl IntoFloat,
     o: GaussianNllLossOfOptions,
 ) -> Tensor {
-    expect(ops::gaussian_nll_loss_of(input, target, var, o.full, o.eps, &o.reduction))
+    expect(ops::gaussian_nll_loss_of(input, target, var.into_float(), o.full, o.eps, &o.reduction))
 }
 
 /// Negative log likelihood of a normal distribution.
@@ -2473,10 +2473,10 @@ pub fn interpolate(input: &Tensor) -> Tensor {
 #[track_caller]
 pub fn interpolate_by(
     input: &Tensor,
-    scale_factor: f64,
+    scale_factor: impl IntoFloat,
     mode: &str, /* Python's default: "nearest" */
 ) -> Tensor {
-    expect(ops::interpolate_by(input, None, Some(scale_factor), mode, None, None, false))
+    expect(ops::interpolate_by(input, None, Some(scale_factor.into_float()), mode, None, None, false))
 }
 
 /// `interpolate` with one factor for all dimensions.
@@ -2633,8 +2633,11 @@ pub fn layer_norm_with(input: &Tensor, normalized_shape: impl IntoDims, o: Layer
 /// ```
 #[doc(alias = "torch.nn.functional.leaky_relu")]
 #[track_caller]
-pub fn leaky_relu(input: &Tensor, negative_slope: f64 /* Python's default: 0.01 */) -> Tensor {
-    expect(ops::leaky_relu(input, negative_slope, false))
+pub fn leaky_relu(
+    input: &Tensor,
+    negative_slope: impl IntoFloat, /* Python's default: 0.01 */
+) -> Tensor {
+    expect(ops::leaky_relu(input, negative_slope.into_float(), false))
 }
 
 /// The input, scaled by the slope below 0. In place: the first tensor takes the result.
@@ -2849,8 +2852,8 @@ pub fn logsigmoid_out(input: &Tensor, out: &mut Tensor) {
 /// ```
 #[doc(alias = "torch.nn.functional.lp_pool1d")]
 #[track_caller]
-pub fn lp_pool1d(input: &Tensor, norm_type: f64, kernel_size: impl IntoDims) -> Tensor {
-    expect(ops::lp_pool1d(input, norm_type, &kernel_size.into_dims(), None, false))
+pub fn lp_pool1d(input: &Tensor, norm_type: impl IntoFloat, kernel_size: impl IntoDims) -> Tensor {
+    expect(ops::lp_pool1d(input, norm_type.into_float(), &kernel_size.into_dims(), None, false))
 }
 
 /// Norms of windows: `sum(x^p)^(1/p)`.
@@ -2863,11 +2866,17 @@ pub fn lp_pool1d(input: &Tensor, norm_type: f64, kernel_size: impl IntoDims) -> 
 #[track_caller]
 pub fn lp_pool1d_with(
     input: &Tensor,
-    norm_type: f64,
+    norm_type: impl IntoFloat,
     kernel_size: impl IntoDims,
     o: LpPool1dOptions,
 ) -> Tensor {
-    expect(ops::lp_pool1d(input, norm_type, &kernel_size.into_dims(), o.stride.as_deref(), o.ceil_mode))
+    expect(ops::lp_pool1d(
+        input,
+        norm_type.into_float(),
+        &kernel_size.into_dims(),
+        o.stride.as_deref(),
+        o.ceil_mode,
+    ))
 }
 
 /// Norms of windows: `sum(x^p)^(1/p)`.
@@ -2882,8 +2891,8 @@ pub fn lp_pool1d_with(
 /// ```
 #[doc(alias = "torch.nn.functional.lp_pool2d")]
 #[track_caller]
-pub fn lp_pool2d(input: &Tensor, norm_type: f64, kernel_size: impl IntoDims) -> Tensor {
-    expect(ops::lp_pool2d(input, norm_type, &kernel_size.into_dims(), None, false))
+pub fn lp_pool2d(input: &Tensor, norm_type: impl IntoFloat, kernel_size: impl IntoDims) -> Tensor {
+    expect(ops::lp_pool2d(input, norm_type.into_float(), &kernel_size.into_dims(), None, false))
 }
 
 /// Norms of windows: `sum(x^p)^(1/p)`.
@@ -2896,11 +2905,17 @@ pub fn lp_pool2d(input: &Tensor, norm_type: f64, kernel_size: impl IntoDims) -> 
 #[track_caller]
 pub fn lp_pool2d_with(
     input: &Tensor,
-    norm_type: f64,
+    norm_type: impl IntoFloat,
     kernel_size: impl IntoDims,
     o: LpPool2dOptions,
 ) -> Tensor {
-    expect(ops::lp_pool2d(input, norm_type, &kernel_size.into_dims(), o.stride.as_deref(), o.ceil_mode))
+    expect(ops::lp_pool2d(
+        input,
+        norm_type.into_float(),
+        &kernel_size.into_dims(),
+        o.stride.as_deref(),
+        o.ceil_mode,
+    ))
 }
 
 /// Norms of windows: `sum(x^p)^(1/p)`.
@@ -2915,8 +2930,8 @@ pub fn lp_pool2d_with(
 /// ```
 #[doc(alias = "torch.nn.functional.lp_pool3d")]
 #[track_caller]
-pub fn lp_pool3d(input: &Tensor, norm_type: f64, kernel_size: impl IntoDims) -> Tensor {
-    expect(ops::lp_pool3d(input, norm_type, &kernel_size.into_dims(), None, false))
+pub fn lp_pool3d(input: &Tensor, norm_type: impl IntoFloat, kernel_size: impl IntoDims) -> Tensor {
+    expect(ops::lp_pool3d(input, norm_type.into_float(), &kernel_size.into_dims(), None, false))
 }
 
 /// Norms of windows: `sum(x^p)^(1/p)`.
@@ -2929,11 +2944,17 @@ pub fn lp_pool3d(input: &Tensor, norm_type: f64, kernel_size: impl IntoDims) -> 
 #[track_caller]
 pub fn lp_pool3d_with(
     input: &Tensor,
-    norm_type: f64,
+    norm_type: impl IntoFloat,
     kernel_size: impl IntoDims,
     o: LpPool3dOptions,
 ) -> Tensor {
-    expect(ops::lp_pool3d(input, norm_type, &kernel_size.into_dims(), o.stride.as_deref(), o.ceil_mode))
+    expect(ops::lp_pool3d(
+        input,
+        norm_type.into_float(),
+        &kernel_size.into_dims(),
+        o.stride.as_deref(),
+        o.ceil_mode,
+    ))
 }
 
 /// `max(0, -target * (input1 - input2) + margin)`.
@@ -3470,7 +3491,7 @@ pub fn multi_head_attention_forward(
     bias_k: Option<&Tensor>,
     bias_v: Option<&Tensor>,
     add_zero_attn: bool,
-    dropout_p: f64,
+    dropout_p: impl IntoFloat,
     out_proj_weight: &Tensor,
     out_proj_bias: Option<&Tensor>,
 ) -> (Tensor, Option<Tensor>) {
@@ -3485,7 +3506,7 @@ pub fn multi_head_attention_forward(
         bias_k,
         bias_v,
         add_zero_attn,
-        dropout_p,
+        dropout_p.into_float(),
         out_proj_weight,
         out_proj_bias,
         true,
@@ -3524,7 +3545,7 @@ pub fn multi_head_attention_forward_with(
     bias_k: Option<&Tensor>,
     bias_v: Option<&Tensor>,
     add_zero_attn: bool,
-    dropout_p: f64,
+    dropout_p: impl IntoFloat,
     out_proj_weight: &Tensor,
     out_proj_bias: Option<&Tensor>,
     o: MultiHeadAttentionForwardOptions,
@@ -3540,7 +3561,7 @@ pub fn multi_head_attention_forward_with(
         bias_k,
         bias_v,
         add_zero_attn,
-        dropout_p,
+        dropout_p.into_float(),
         out_proj_weight,
         out_proj_bias,
         o.training,

@@ -92,8 +92,8 @@ pub fn adaptive_max_pool1d_with(
 /// - Errors: a probability outside of 0 to 1. integers and bool in training.
 #[doc(alias = "torch.alpha_dropout_")]
 #[track_caller]
-pub fn alpha_dropout_(input: &Tensor, p: f64, train: bool) {
-    expect(ops::alpha_dropout_train_(input, p, train));
+pub fn alpha_dropout_(input: &Tensor, p: impl IntoFloat, train: bool) {
+    expect(ops::alpha_dropout_train_(input, p.into_float(), train));
 }
 
 /// `alpha_dropout` with all arguments required.
@@ -107,8 +107,8 @@ pub fn alpha_dropout_(input: &Tensor, p: f64, train: bool) {
 /// ```
 #[doc(alias = "torch.alpha_dropout")]
 #[track_caller]
-pub fn alpha_dropout_train(input: &Tensor, p: f64, train: bool) -> Tensor {
-    expect(ops::alpha_dropout_train(input, p, train))
+pub fn alpha_dropout_train(input: &Tensor, p: impl IntoFloat, train: bool) -> Tensor {
+    expect(ops::alpha_dropout_train(input, p.into_float(), train))
 }
 
 /// Means of windows over one dimension of an input of several planes.
@@ -908,8 +908,8 @@ pub fn cosine_similarity_with(x1: &Tensor, x2: &Tensor, o: CosineSimilarityOptio
 /// - Errors: a probability outside of 0 to 1. integers and bool in training.
 #[doc(alias = "torch.dropout_")]
 #[track_caller]
-pub fn dropout_(input: &Tensor, p: f64, train: bool) {
-    expect(ops::dropout_train_(input, p, train));
+pub fn dropout_(input: &Tensor, p: impl IntoFloat, train: bool) {
+    expect(ops::dropout_train_(input, p.into_float(), train));
 }
 
 /// `dropout` with all arguments required.
@@ -923,8 +923,8 @@ pub fn dropout_(input: &Tensor, p: f64, train: bool) {
 /// ```
 #[doc(alias = "torch.dropout")]
 #[track_caller]
-pub fn dropout_train(input: &Tensor, p: f64, train: bool) -> Tensor {
-    expect(ops::dropout_train(input, p, train))
+pub fn dropout_train(input: &Tensor, p: impl IntoFloat, train: bool) -> Tensor {
+    expect(ops::dropout_train(input, p.into_float(), train))
 }
 
 /// Rows of `weight` by their indices.
@@ -968,8 +968,13 @@ pub fn embedding_lookup_with(weight: &Tensor, indices: &Tensor, o: EmbeddingLook
 /// ```
 #[doc(alias = "torch.embedding_renorm_")]
 #[track_caller]
-pub fn embedding_renorm_(input: &Tensor, indices: &Tensor, max_norm: f64, norm_type: f64) {
-    expect(ops::embedding_renorm_(input, indices, max_norm, norm_type));
+pub fn embedding_renorm_(
+    input: &Tensor,
+    indices: &Tensor,
+    max_norm: impl IntoFloat,
+    norm_type: impl IntoFloat,
+) {
+    expect(ops::embedding_renorm_(input, indices, max_norm.into_float(), norm_type.into_float()));
 }
 
 /// `feature_alpha_dropout` with all arguments required. In place: the first tensor takes the result.
@@ -979,8 +984,8 @@ pub fn embedding_renorm_(input: &Tensor, indices: &Tensor, max_norm: f64, norm_t
 /// - Errors: a probability outside of 0 to 1. fewer than two dimensions in training.
 #[doc(alias = "torch.feature_alpha_dropout_")]
 #[track_caller]
-pub fn feature_alpha_dropout_(input: &Tensor, p: f64, train: bool) {
-    expect(ops::feature_alpha_dropout_train_(input, p, train));
+pub fn feature_alpha_dropout_(input: &Tensor, p: impl IntoFloat, train: bool) {
+    expect(ops::feature_alpha_dropout_train_(input, p.into_float(), train));
 }
 
 /// `feature_alpha_dropout` with all arguments required.
@@ -994,8 +999,8 @@ pub fn feature_alpha_dropout_(input: &Tensor, p: f64, train: bool) {
 /// ```
 #[doc(alias = "torch.feature_alpha_dropout")]
 #[track_caller]
-pub fn feature_alpha_dropout_train(input: &Tensor, p: f64, train: bool) -> Tensor {
-    expect(ops::feature_alpha_dropout_train(input, p, train))
+pub fn feature_alpha_dropout_train(input: &Tensor, p: impl IntoFloat, train: bool) -> Tensor {
+    expect(ops::feature_alpha_dropout_train(input, p.into_float(), train))
 }
 
 /// Zeroes whole channels with probability `p` and scales the others by `1 / (1 - p)`.
@@ -1009,8 +1014,8 @@ pub fn feature_alpha_dropout_train(input: &Tensor, p: f64, train: bool) -> Tenso
 /// ```
 #[doc(alias = "torch.feature_dropout")]
 #[track_caller]
-pub fn feature_dropout(input: &Tensor, p: f64, train: bool) -> Tensor {
-    expect(ops::feature_dropout(input, p, train))
+pub fn feature_dropout(input: &Tensor, p: impl IntoFloat, train: bool) -> Tensor {
+    expect(ops::feature_dropout(input, p.into_float(), train))
 }
 
 /// Zeroes whole channels with probability `p` and scales the others by `1 / (1 - p)`. In place: the first tensor takes the result.
@@ -1020,8 +1025,8 @@ pub fn feature_dropout(input: &Tensor, p: f64, train: bool) -> Tensor {
 /// - Errors: a probability outside of 0 to 1. fewer than two dimensions in training.
 #[doc(alias = "torch.feature_dropout_")]
 #[track_caller]
-pub fn feature_dropout_(input: &Tensor, p: f64, train: bool) {
-    expect(ops::feature_dropout_(input, p, train));
+pub fn feature_dropout_(input: &Tensor, p: impl IntoFloat, train: bool) {
+    expect(ops::feature_dropout_(input, p.into_float(), train));
 }
 
 /// Normalises groups of channels of each sample.

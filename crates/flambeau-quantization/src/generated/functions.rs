@@ -204,8 +204,8 @@ pub fn make_per_channel_quantized_tensor(
 /// ```
 #[doc(alias = "torch._make_per_tensor_quantized_tensor")]
 #[track_caller]
-pub fn make_per_tensor_quantized_tensor(input: &Tensor, scale: f64, zero_point: i64) -> Tensor {
-    expect(ops::make_per_tensor_quantized_tensor(input, scale, zero_point))
+pub fn make_per_tensor_quantized_tensor(input: &Tensor, scale: impl IntoFloat, zero_point: i64) -> Tensor {
+    expect(ops::make_per_tensor_quantized_tensor(input, scale.into_float(), zero_point))
 }
 
 /// The dimension along which parameters differ.
@@ -357,8 +357,8 @@ pub fn quantize_per_channel(
 /// ```
 #[doc(alias = "torch.quantize_per_tensor")]
 #[track_caller]
-pub fn quantize_per_tensor(input: &Tensor, scale: f64, zero_point: i64, dtype: DType) -> Tensor {
-    expect(ops::quantize_per_tensor(input, scale, zero_point, dtype))
+pub fn quantize_per_tensor(input: &Tensor, scale: impl IntoFloat, zero_point: i64, dtype: DType) -> Tensor {
+    expect(ops::quantize_per_tensor(input, scale.into_float(), zero_point, dtype))
 }
 
 /// `quantize_per_tensor` with scale and zero point in tensors of one element.
@@ -416,11 +416,20 @@ pub fn quantized_batch_norm(
     bias: Option<&Tensor>,
     mean: &Tensor,
     var: &Tensor,
-    eps: f64,
-    output_scale: f64,
+    eps: impl IntoFloat,
+    output_scale: impl IntoFloat,
     output_zero_point: i64,
 ) -> Tensor {
-    expect(ops::quantized_batch_norm(input, weight, bias, mean, var, eps, output_scale, output_zero_point))
+    expect(ops::quantized_batch_norm(
+        input,
+        weight,
+        bias,
+        mean,
+        var,
+        eps.into_float(),
+        output_scale.into_float(),
+        output_zero_point,
+    ))
 }
 
 /// The greatest of each window of a quantized tensor.
