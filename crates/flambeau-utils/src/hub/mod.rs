@@ -39,12 +39,6 @@ pub fn get_dir() -> PathBuf {
     torch.join("hub")
 }
 /// Sets [`get_dir`] for this program.
-///
-/// ```
-/// use torch::hub;
-/// hub::set_dir("/models");
-/// assert_eq!(hub::get_dir().to_str(), Some("/models"));
-/// ```
 #[doc(alias = "torch.hub.set_dir")]
 pub fn set_dir(folder: impl Into<PathBuf>) {
     *DIR.lock().unwrap_or_else(PoisonError::into_inner) = Some(folder.into());
