@@ -4,7 +4,7 @@ use crate::swa_utils::{
     AveragedModel, AveragedModelOptions, AvgFn, MultiAvgFn, get_swa_avg_fn, get_swa_multi_avg_fn,
     try_get_ema_avg_fn, try_get_ema_multi_avg_fn, update_statistics,
 };
-use flambeau_core::dispatch::object::{Kwargs, Object, ObjectRef, Parameter as Keyword, bind};
+use flambeau_core::dispatch::object::{Kwargs, Object, ObjectRef, Parameter as Keyword, bind, no_attribute};
 use flambeau_core::dispatch::registry::{CRATES, CrateReg};
 use flambeau_core::dispatch::value::FromValue;
 use flambeau_core::internal::RawTensor as _;
@@ -152,6 +152,8 @@ fn decay(name: &str, args: &[Value], kwargs: &Kwargs) -> Result<f64> {
 }
 fn update_bn(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
     let a = ForwardArgs::of_function("update_bn", &["loader", "model", "device"], 2, args, kwargs)?;
+    // PyTorch looks at the model first
+    let model = module(a.value(1)).map_err(|_| no_attribute(a.value(1).type_name(), "modules"))?;
     let batches = match a.value(0) {
         Value::Object(o) => {
             o.method("__iter__", &[], &[])?.first().and_then(Value::items).map(<[Value]>::to_vec)
@@ -165,7 +167,7 @@ fn update_bn(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
         None => Tensor::from_value(&v),
     };
     let call = |m: &dyn Run, x: Tensor| call_module(m, &[Value::Tensor(x)], &[]).map(drop);
-    module(a.value(1))?.with(|m| {
+    model.with(|m| {
         update_statistics(m.as_module(), batches.into_iter().map(input), a.get(2)?, &|x| call(m, x))
     })?;
     Ok(Vec::new())

@@ -110,4 +110,6 @@ fn averages_by_name_are_those_of_the_types() {
     let loader = Value::List(vec![batch(1f32, 3.0), batch(5.0, 7.0)]);
     call_value(&path("update_bn"), &[loader, norm.clone()], &[]).unwrap();
     assert_eq!(tensor(&norm, "running_mean").to_vec::<f32>(), [4.0]);
+    let e = call_value(&path("update_bn"), &[3i64.into(), 4i64.into()], &[]).err().unwrap();
+    assert_eq!(e.message(), "'int' object has no attribute 'modules'");
 }
